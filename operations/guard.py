@@ -55,7 +55,9 @@ def start(deployment: Deployment, kind: Kind, size: int) -> datetime.datetime:
         _write(deployment, group, nodes.now() + _limit(deployment, kind))
         _still_guarded(deployment, group)
     size = max(size, group.size)
-    nodes.allow(deployment, group, size)
+    for name in group.scaling_groups:  # whose largest size the guard had set to 0
+        enlarge = deployment.client("autoscaling").update_auto_scaling_group
+        enlarge(AutoScalingGroupName=name, MaxSize=size)
     # A stop brings the guard forward, also while EKS is busy.
     nodes.resize(deployment, group, size, before=lambda: _still_guarded(deployment, group))
     return _still_guarded(deployment, group)
@@ -67,7 +69,7 @@ def count_from(deployment: Deployment, kind: Kind, ready: datetime.datetime) -> 
     While capacity is awaited, the guard keeps the date of the start.
     """
     group = nodes.find(deployment, kind)
-    action = _action(deployment, group) if group else None
+    action = _action(deployment, group)
     if group is None or action is None or _begins(action) or action["Recurrence"] == _COUNTED:
         return
     at = min(ready, nodes.now()) + _limit(deployment, kind)
@@ -111,13 +113,13 @@ def close(deployment: Deployment) -> None:
 
 def find(deployment: Deployment, kind: Kind) -> datetime.datetime | None:
     """When the group's guard will begin to act; None if it has begun, or if there is none."""
-    action = _of_kind(deployment, kind)
+    action = _action(deployment, nodes.find(deployment, kind))
     return _at(action) if action and not _begins(action) else None
 
 
 def is_acting(deployment: Deployment, kind: Kind) -> bool:
     """Whether the group's guard has begun to scale it to 0."""
-    action = _of_kind(deployment, kind)
+    action = _action(deployment, nodes.find(deployment, kind))
     return action is not None and _begins(action)
 
 
@@ -182,16 +184,11 @@ def _begins(action: dict[str, Any]) -> bool:
     return _at(action) <= nodes.now() + INTERVAL
 
 
-def _of_kind(deployment: Deployment, kind: Kind) -> dict[str, Any] | None:
-    group = nodes.find(deployment, kind)
-    return _action(deployment, group) if group else None
-
-
-def _action(deployment: Deployment, group: Group) -> dict[str, Any] | None:
+def _action(deployment: Deployment, group: Group | None) -> dict[str, Any] | None:
     """The guard as Auto Scaling has it: the last to act, if there are several scaling groups."""
     actions: list[dict[str, Any]] = []
     describe = deployment.client("autoscaling").describe_scheduled_actions
-    for name in group.scaling_groups:
+    for name in group.scaling_groups if group else ():
         answer = describe(AutoScalingGroupName=name, ScheduledActionNames=[_NAME])
         if not answer["ScheduledUpdateGroupActions"]:
             return None

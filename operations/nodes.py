@@ -84,7 +84,33 @@ def find(deployment: Deployment, kind: Kind) -> Group | None:
         return None
     describe = deployment.client("eks").describe_nodegroup
     answer = ask(describe, clusterName=deployment.cluster_name, nodegroupName=name)
-    return _group(deployment, kind, answer["nodegroup"]) if answer else None
+    if answer is None:
+        return None
+    described: dict[str, Any] = answer["nodegroup"]
+    resources = described.get("resources") or {}
+    names = tuple(each["name"] for each in resources.get("autoScalingGroups", []))
+    scaling: list[dict[str, Any]] = []
+    if names:  # without names, all of the account's
+        describe = deployment.client("autoscaling").describe_auto_scaling_groups
+        scaling = describe(AutoScalingGroupNames=names)["AutoScalingGroups"]
+    return Group(
+        kind=kind,
+        name=name,
+        status=described["status"],
+        issues=tuple(
+            f"{issue.get('code')}: {issue.get('message')}"
+            for issue in (described.get("health") or {}).get("issues", [])
+        ),
+        scaling_groups=names,
+        size=sum(each["DesiredCapacity"] for each in scaling),
+        in_service=frozenset(
+            instance["InstanceId"]
+            for each in scaling
+            for instance in each["Instances"]
+            if instance.get("LifecycleState") == "InService"
+        ),
+        obstacles=tuple(itertools.chain.from_iterable(map(_obstacles, scaling))),
+    )
 
 
 def groups(deployment: Deployment) -> list[Group]:
@@ -135,13 +161,6 @@ def has_ended(deployment: Deployment, kind: Kind) -> bool:
     return group is not None and not group.size
 
 
-def allow(deployment: Deployment, group: Group, size: int) -> None:
-    """Sets the largest size of the Auto Scaling group, which the guard had set to 0."""
-    update = deployment.client("autoscaling").update_auto_scaling_group
-    for name in group.scaling_groups:
-        update(AutoScalingGroupName=name, MaxSize=size)
-
-
 def _accepted(
     deployment: Deployment, group: Group, size: int, before: Callable[[], object]
 ) -> Mapping[str, Any]:
@@ -176,34 +195,6 @@ def failures(deployment: Deployment, group: Group) -> list[str]:
                 break
             messages.append(activity.get("StatusMessage") or activity["StatusCode"])
     return [*dict.fromkeys(messages)]
-
-
-def _group(deployment: Deployment, kind: Kind, described: Mapping[str, Any]) -> Group:
-    resources = described.get("resources") or {}
-    names = tuple(each["name"] for each in resources.get("autoScalingGroups", []))
-    scaling: list[dict[str, Any]] = []
-    if names:  # without names, all of the account's
-        describe = deployment.client("autoscaling").describe_auto_scaling_groups
-        scaling = describe(AutoScalingGroupNames=names)["AutoScalingGroups"]
-    in_service = (
-        instance["InstanceId"]
-        for each in scaling
-        for instance in each["Instances"]
-        if instance.get("LifecycleState") == "InService"
-    )
-    return Group(
-        kind=kind,
-        name=described["nodegroupName"],
-        status=described["status"],
-        issues=tuple(
-            f"{issue.get('code')}: {issue.get('message')}"
-            for issue in (described.get("health") or {}).get("issues", [])
-        ),
-        scaling_groups=names,
-        size=sum(each["DesiredCapacity"] for each in scaling),
-        in_service=frozenset(in_service),
-        obstacles=tuple(itertools.chain.from_iterable(map(_obstacles, scaling))),
-    )
 
 
 def _obstacles(scaling: Mapping[str, Any]) -> Iterator[str]:

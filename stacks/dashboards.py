@@ -22,6 +22,7 @@ from spectap.metrics import (
     TTFT,
 )
 from stacks import metrics
+from stacks.metrics import Cell
 
 # A dashboard is 24 units wide.
 _QUARTER: Final = 6
@@ -111,8 +112,8 @@ def _overview(experiment: Experiment) -> Iterator[list[cloudwatch.IWidget]]:
             _graph(
                 f"Figure {number}. {metric.title}{at}",
                 [
-                    metrics.measured(
-                        metric, variant, case, points[0], label=f"{case.structure}, {variant.name}"
+                    Cell(variant, case, points[0]).measured(
+                        metric, label=f"{case.structure}, {variant.name}"
                     )
                     for case in headlines
                     for variant in compared
@@ -127,16 +128,10 @@ def _overview(experiment: Experiment) -> Iterator[list[cloudwatch.IWidget]]:
         _graph(
             "Decoding speed-up of every test case: time per output token, baseline over variant",
             [
-                metrics.speed_up(
-                    variant,
-                    case,
-                    point,
-                    label=metrics.named(variant, point, f"{case.name}, {variant.name}"),
-                )
+                cell.speed_up(label=cell.named(f"{cell.case.name}, {cell.variant.name}"))
                 for case in cases
-                for point in points
-                for variant in compared
-                if variant.baseline is not None
+                for cell in _cells(case, experiment)
+                if cell.variant.baseline is not None
             ],
             axis="times",
             width=_FULL,
@@ -144,6 +139,11 @@ def _overview(experiment: Experiment) -> Iterator[list[cloudwatch.IWidget]]:
             bars=_over_range(experiment),
         )
     ]
+
+
+def _cells(case: TestCase, experiment: Experiment) -> list[Cell]:
+    points, compared = experiment.benchmark.points, variants(experiment)
+    return [Cell(variant, case, point) for point in points for variant in compared]
 
 
 def _over_range(experiment: Experiment) -> bool:
@@ -157,14 +157,12 @@ def _section(experiment: Experiment, case: TestCase) -> Iterator[list[cloudwatch
     Over time at a single load point. At several, whose turns take turns, and in a sweep, whose
     variants do, a bar for each.
     """
-    points = experiment.benchmark.points
-    cells = [(variant, point) for point in points for variant in variants(experiment)]
-    bars = _over_range(experiment)
+    cells, bars = _cells(case, experiment), _over_range(experiment)
     graphs: list[cloudwatch.IWidget] = [
         *(
             _graph(
                 metric.title,
-                [metrics.measured(metric, variant, case, point) for variant, point in cells],
+                [cell.measured(metric) for cell in cells],
                 axis=metric.axis,
                 width=_QUARTER,
                 bars=bars,
@@ -174,7 +172,7 @@ def _section(experiment: Experiment, case: TestCase) -> Iterator[list[cloudwatch
         ),
         _graph(
             "Decoding speed-up over the baseline",
-            [metrics.speed_up(v, case, point) for v, point in cells if v.baseline is not None],
+            [cell.speed_up() for cell in cells if cell.variant.baseline is not None],
             axis="times",
             width=_QUARTER,
             break_even=1,
@@ -182,10 +180,10 @@ def _section(experiment: Experiment, case: TestCase) -> Iterator[list[cloudwatch
         ),
     ]
     for title, curve, at_a_rate in (
-        ("USD per million output tokens", metrics.cost_per_million_tokens, False),
-        ("Output tokens per second in flight", metrics.tokens_per_second_in_flight, True),
+        ("USD per million output tokens", Cell.cost_per_million_tokens, False),
+        ("Output tokens per second in flight", Cell.tokens_per_second_in_flight, True),
     ):
-        if values := [curve(v, case, point) for v, point in cells if bool(point.rate) is at_a_rate]:
+        if values := [curve(cell) for cell in cells if bool(cell.point.rate) is at_a_rate]:
             # Over the whole range, as the report has it; a graph would show each turn.
             numbers = cloudwatch.SingleValueWidget(
                 title=f"{title}, over the time range",

@@ -1,6 +1,7 @@
-"""CloudWatch metrics and the arithmetic on them, for dashboards and alarms alike."""
+"""Metrics of CloudWatch and the arithmetic on them, for dashboards and alarms alike."""
 
 import re
+from dataclasses import dataclass
 from typing import Any, Final
 
 from aws_cdk import Duration
@@ -23,99 +24,118 @@ STATISTIC: Final = "p50"
 """A true percentile, because the benchmark publishes the value of every request."""
 
 
-def measured(
-    metric: Metric,
-    variant: Variant,
-    case: TestCase,
-    point: LoadPoint,
-    *,
-    label: str | None = None,
-    period: Duration | None = None,
-) -> cloudwatch.Metric:
-    """The median over requests of what the benchmark published.
+@dataclass(frozen=True)
+class Cell:
+    """A variant, a test case and a load point, with the metrics that the benchmark publishes of it.
 
-    It has the variant's colour, unless a ``label`` tells it from other curves of that variant.
+    Curves have the variant's colour; those that need a ``label`` of their own have none.
     """
-    return _published(
-        metric,
-        variant,
-        case,
-        point,
-        statistic=STATISTIC,
-        period=period or MINUTE,
-        label=label or named(variant, point, f"{variant.name} {STATISTIC}"),
-        color=None if label else _colour(variant),
-    )
 
+    variant: Variant
+    case: TestCase
+    point: LoadPoint
 
-def speed_up(
-    variant: Variant,
-    case: TestCase,
-    point: LoadPoint,
-    *,
-    label: str | None = None,
-    period: Duration | None = None,
-) -> cloudwatch.MathExpression:
-    """The baseline's median time per output token over the variant's: above 1, it is faster.
-
-    ``variant`` must not be a baseline.
-    """
-    period = period or SPEED_UP_PERIOD
-    (baseline,) = (v for v in variants(variant.experiment) if v.name == variant.baseline)
-    operands = {
-        _identifier(each, case, point): measured(
-            metrics.TIME_PER_OUTPUT_TOKEN, each, case, point, period=period
+    def measured(
+        self, metric: Metric, *, label: str | None = None, period: Duration = MINUTE
+    ) -> cloudwatch.Metric:
+        """The median over requests."""
+        return self._published(
+            metric,
+            statistic=STATISTIC,
+            period=period,
+            label=label or self.named(f"{self.variant.name} {STATISTIC}"),
+            color=None if label else self._colour,
         )
-        for each in (baseline, variant)
-    }
-    return cloudwatch.MathExpression(
-        expression=" / ".join(operands),
-        using_metrics=operands,
-        label=label or named(variant, point, f"{variant.name} over {variant.baseline}"),
-        color=None if label else _colour(variant),
-        period=period,
-    )
 
+    def speed_up(
+        self, *, label: str | None = None, period: Duration = SPEED_UP_PERIOD
+    ) -> cloudwatch.MathExpression:
+        """The baseline's median time per output token over the variant's: above 1, it is faster.
 
-def cost_per_million_tokens(
-    variant: Variant, case: TestCase, point: LoadPoint
-) -> cloudwatch.MathExpression:
-    """USD per million output tokens of one variant: the report's formula (docs/decisions/0018).
+        The variant must not be a baseline.
+        """
+        variant = self.variant
+        (baseline,) = (v for v in variants(variant.experiment) if v.name == variant.baseline)
+        operands = {
+            cell._identifier: cell.measured(metrics.TIME_PER_OUTPUT_TOKEN, period=period)
+            for cell in (Cell(baseline, self.case, self.point), self)
+        }
+        return cloudwatch.MathExpression(
+            expression=" / ".join(operands),
+            using_metrics=operands,
+            label=label or self.named(f"{variant.name} over {variant.baseline}"),
+            color=None if label else self._colour,
+            period=period,
+        )
 
-    Both sums are of whole turns, so this holds in any period that cuts no turn in two. ``point``
-    must be a concurrency: a service that waits for requests has no cost of a token.
-    """
-    assert point.concurrency, str(point)
-    usd = cost(variant.experiment).usd_per_million_seconds / point.concurrency
-    return _of_totals(variant, case, point, f"{usd:.6g} * {{time}} / {{tokens}}")
+    def cost_per_million_tokens(self) -> cloudwatch.MathExpression:
+        """USD per million output tokens: the report's formula (docs/decisions/0018).
 
+        Both sums are of whole turns, so this holds in any period that cuts no turn in two. The
+        point must be a concurrency: a service that waits for requests has no cost of a token.
+        """
+        assert self.point.concurrency, str(self.point)
+        usd = cost(self.variant.experiment).usd_per_million_seconds / self.point.concurrency
+        return self._of_totals(f"{usd:.6g} * {{time}} / {{tokens}}")
 
-def tokens_per_second_in_flight(
-    variant: Variant, case: TestCase, point: LoadPoint
-) -> cloudwatch.MathExpression:
-    """Output tokens for each second that a request was in flight, over all requests."""
-    return _of_totals(variant, case, point, "{tokens} / {time}")
+    def tokens_per_second_in_flight(self) -> cloudwatch.MathExpression:
+        """Output tokens for each second that a request was in flight, over all requests."""
+        return self._of_totals("{tokens} / {time}")
 
+    def named(self, words: str) -> str:
+        """The label ``words``, with the load point where there are several."""
+        return f"{self.point.name}, {words}" if self._on_a_ladder else words
 
-def _of_totals(
-    variant: Variant, case: TestCase, point: LoadPoint, expression: str
-) -> cloudwatch.MathExpression:
-    """An ``expression`` of the ``time`` that requests took and of their output ``tokens``."""
-    identifier = _identifier(variant, case, point)
-    time, tokens = f"{identifier}_time", f"{identifier}_tokens"
-    return cloudwatch.MathExpression(
-        expression=expression.format(time=time, tokens=tokens),
-        using_metrics={
-            name: _published(total, variant, case, point, statistic="Sum")
-            for name, total in ((time, metrics.REQUEST_TIME), (tokens, metrics.SERVED_TOKENS))
-        },
-        label=named(variant, point, variant.name),
-        color=_colour(variant),
-    )
+    def _of_totals(self, expression: str) -> cloudwatch.MathExpression:
+        """An ``expression`` of the ``time`` that requests took and of their output ``tokens``."""
+        time, tokens = f"{self._identifier}_time", f"{self._identifier}_tokens"
+        return cloudwatch.MathExpression(
+            expression=expression.format(time=time, tokens=tokens),
+            using_metrics={
+                name: self._published(total, statistic="Sum")
+                for name, total in ((time, metrics.REQUEST_TIME), (tokens, metrics.SERVED_TOKENS))
+            },
+            label=self.named(self.variant.name),
+            color=self._colour,
+        )
+
+    def _published(self, metric: Published, **settings: Any) -> cloudwatch.Metric:
+        load = {names.LOAD_DIMENSION: self.point.name} if self._on_a_ladder else {}
+        return cloudwatch.Metric(
+            namespace=names.namespace(self.variant.experiment.models.target.id),
+            metric_name=metric.name,
+            dimensions_map={
+                names.EXPERIMENT_DIMENSION: self.variant.experiment.name,
+                names.VARIANT_DIMENSION: self.variant.name,
+                names.TEST_CASE_DIMENSION: self.case.name,
+                **load,
+            },
+            **settings,
+        )
+
+    @property
+    def _on_a_ladder(self) -> bool:
+        return len(self.variant.experiment.benchmark.listed_points) > 1
+
+    @property
+    def _colour(self) -> str:
+        listed = variants(self.variant.experiment)
+        return palette.of(each.name for each in listed)[self.variant.name].light
+
+    @property
+    def _identifier(self) -> str:
+        """A name for metric math, unique in a widget. It begins with a lower-case letter.
+
+        The variant's position keeps variant ``a-b``, case ``c`` apart from variant ``a``, case
+        ``b-c``.
+        """
+        listed = [each.name for each in variants(self.variant.experiment)]
+        parts = [self.case.name, *([self.point.name] if self._on_a_ladder else [])]
+        return f"v{listed.index(self.variant.name)}_" + re.sub(r"\W", "_", "_".join(parts))
 
 
 def node(
-    experiment: Experiment, name: str, statistic: str, *, period: Duration | None = None
+    experiment: Experiment, name: str, statistic: str, *, period: Duration = MINUTE
 ) -> cloudwatch.Metric:
     """A metric of Container Insights over all nodes.
 
@@ -126,47 +146,6 @@ def node(
         metric_name=name,
         dimensions_map={"ClusterName": experiment.cluster_name},
         statistic=statistic,
-        period=period or MINUTE,
+        period=period,
         label=f"{name} ({statistic})",
     )
-
-
-def _published(
-    metric: Published, variant: Variant, case: TestCase, point: LoadPoint, **settings: Any
-) -> cloudwatch.Metric:
-    """The benchmark's metric of one variant and test case at one load point."""
-    load = {names.LOAD_DIMENSION: point.name} if _on_a_ladder(variant) else {}
-    return cloudwatch.Metric(
-        namespace=names.namespace(variant.experiment.models.target.id),
-        metric_name=metric.name,
-        dimensions_map={
-            names.EXPERIMENT_DIMENSION: variant.experiment.name,
-            names.VARIANT_DIMENSION: variant.name,
-            names.TEST_CASE_DIMENSION: case.name,
-            **load,
-        },
-        **settings,
-    )
-
-
-def _on_a_ladder(variant: Variant) -> bool:
-    return len(variant.experiment.benchmark.listed_points) > 1
-
-
-def named(variant: Variant, point: LoadPoint, words: str) -> str:
-    """The label ``words``, with the load point where there are several."""
-    return f"{point.name}, {words}" if _on_a_ladder(variant) else words
-
-
-def _colour(variant: Variant) -> str:
-    return palette.of(each.name for each in variants(variant.experiment))[variant.name].light
-
-
-def _identifier(variant: Variant, case: TestCase, point: LoadPoint) -> str:
-    """A name for metric math, unique in a dashboard's widget. It begins with a lower-case letter.
-
-    The variant's position keeps variant ``a-b``, case ``c`` apart from variant ``a``, case ``b-c``.
-    """
-    position = [each.name for each in variants(variant.experiment)].index(variant.name)
-    parts = [case.name, *([point.name] if _on_a_ladder(variant) else [])]
-    return f"v{position}_" + re.sub(r"\W", "_", "_".join(parts))

@@ -23,6 +23,7 @@ from experiment.variants import variants
 from spectap.inputs.config import Structure
 from stacks import metrics
 from stacks.dashboards import comparison_dashboards, nodes_dashboard
+from stacks.metrics import Cell
 from stacks.security import key
 from stacks.stack import ExperimentStack
 
@@ -156,7 +157,7 @@ class ObservabilityStack(ExperimentStack):
                 continue
             self._alarm(
                 f"SpeculationLostItsBenefit{variant.name}",
-                metrics.speed_up(variant, case, point, period=Duration.minutes(15)),
+                Cell(variant, case, point).speed_up(period=Duration.minutes(15)),
                 _BELOW,
                 minimum,
                 alarm_name=f"{experiment.name}-speculation-lost-its-benefit-{variant.name}",
