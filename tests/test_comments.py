@@ -2,11 +2,8 @@
 
 import ast
 import functools
-import io
 import re
-import tokenize
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final
 
 from tests.synthesis import ROOT
@@ -17,40 +14,28 @@ BASES: Final = (ROOT, ROOT / "packages" / "spectap", ROOT / "packages" / "specta
 ROOMS: Final = {file.partition("/")[0] for file in SOURCES} | {"spectap", "benchmarks"}
 MODULE: Final = re.compile(rf"``((?:{'|'.join(sorted(ROOMS))})(?:\.[A-Za-z_]\w*)+)``")
 MEMBER: Final = re.compile(r"``([A-Z]\w+)\.(\w+)``")
-FOREIGN: Final = {"examples/medusa_mc_sim_7b_63.json", "Config.max_pool_connections"}
-PLACEHOLDERS: Final = {"charts/scripts/NAME.lock", "spectap.test_cases"}
+EXEMPT: Final = {
+    *("examples/medusa_mc_sim_7b_63.json", "Config.max_pool_connections"),  # of others
+    *("charts/scripts/NAME.lock", "spectap.test_cases"),  # placeholders
+}
+
+
+COMMENT: Final = re.compile(r'(?m:(?:^ *|  )(# .*)$)|(?s:"""(.*?)""")')
+"""What is one, or a docstring, or a text in as many quotes."""
 
 
 @functools.cache
-def tree(source: str) -> ast.Module:
-    return ast.parse((ROOT / source).read_text(encoding="utf-8"))
-
-
-def comments(source: str) -> Iterator[str]:
-    """Comments and strings that stand alone, as docstrings do."""
-    text = (ROOT / source).read_text(encoding="utf-8")
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type == tokenize.COMMENT:
-            yield token.string
-    for node in ast.walk(tree(source)):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-            yield str(node.value.value)
+def text(source: str) -> str:
+    return (ROOT / source).read_text(encoding="utf-8")
 
 
 @functools.cache
-def members() -> Mapping[str, set[str]]:
-    """The names in the body of each class, and those that its methods assign."""
-    names = defaultdict[str, set[str]](set)
-    for source in SOURCES:
-        for node in ast.walk(tree(source)):
-            if isinstance(node, ast.ClassDef):
-                for inner in ast.walk(node):
-                    match inner:
-                        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
-                            names[node.name].add(name)
-                        case ast.Name(id=name) | ast.Attribute(attr=name):
-                            names[node.name].add(name)
-    return names
+def members(name: str) -> set[str]:
+    """What classes of that name define, use and assign."""
+    trees = (ast.parse(text(source)) for source in SOURCES if f"class {name}" in text(source))
+    classes = (node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    inner = (each for node in classes if node.name == name for each in ast.walk(node))
+    return {getattr(each, key, "") for each in inner for key in ("name", "id", "attr")}
 
 
 def is_module_or_in_one(dotted: str) -> bool:
@@ -66,13 +51,13 @@ def is_module_or_in_one(dotted: str) -> bool:
 
 
 def stale(comment: str) -> Iterator[str]:
-    for path in PATH.findall(comment):
+    for path in {*PATH.findall(comment)}:
         # A decision is named by its number.
         if not any(any(base.glob(f"{path.rstrip('/.')}*")) for base in BASES):
             yield path
     yield from (name for name in MODULE.findall(comment) if not is_module_or_in_one(name))
     for name, member in MEMBER.findall(comment):
-        if member not in members().get(name, {member}):
+        if (named := members(name)) and member not in named:
             yield f"{name}.{member}"
 
 
@@ -80,6 +65,6 @@ def test_what_comments_name_exists() -> None:
     wrong = {
         source: names
         for source in SOURCES
-        if (names := {n for c in comments(source) for n in stale(c)} - FOREIGN - PLACEHOLDERS)
+        if (names := {*stale("\n".join(map("".join, COMMENT.findall(text(source)))))} - EXEMPT)
     }
     assert wrong == {}

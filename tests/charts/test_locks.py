@@ -12,10 +12,8 @@ from packaging.utils import canonicalize_name
 
 from charts import scripts as pod_scripts
 from charts.pods import PYTHON
-from charts.scripts import Scripts
-from experiment import Experiment
 from tests.charts.conftest import SCRIPTS
-from tests.synthesis import ROOT, Synthesised, render
+from tests.synthesis import ROOT, Synthesised
 from tools import lock
 
 PACKAGE = re.compile(
@@ -74,19 +72,6 @@ def test_a_lock_has_what_its_script_asks_for_and_what_that_needs() -> None:
     versions = exact(CONSTRAINTS)
     assert {package: versions.get(package, pin) for package, pin in locked.items()} == locked
     assert {"boto3", "botocore", "huggingface-hub"} <= locked.keys() & versions.keys()
-
-
-def test_another_script_or_lock_is_another_job(
-    article: Experiment, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def jobs(changes: Scripts) -> set[str]:
-        monkeypatch.setattr(pod_scripts, "read", lambda: {**scripts, **changes})
-        return {o["metadata"]["name"] for o in render(article) if o["kind"] == "Job"}
-
-    scripts = pod_scripts.read()
-    before = jobs({})
-    for file in ("download.py", "download.lock"):
-        assert len(before - jobs({file: "another"})) == 1, file
 
 
 def test_scripts_and_locks_fit_where_kubectl_keeps_them(synthesised: Synthesised) -> None:

@@ -1,93 +1,58 @@
 """The script that restarts the services, against what stands in for the API server."""
 
+import itertools
 import json
-import threading
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
 from charts.benchmark import CONFIG_PATH
 from charts.scripts.relaunch import Deployments, relaunch, services
 from experiment import Experiment
+from tests.operations.api import Objects, serving
 from tests.synthesis import by_name, render
 
-
-class Api(HTTPServer):
-    """One Deployment, ``sd``, whose new pod is ready after some looks. It counts them."""
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.generation, self.looks, self.ready_after = 1, 0, 3
-        self.asked: list[tuple[str, str, str | None]] = []
-
-    def deployment(self) -> dict[str, Any]:
-        self.looks += 1
-        replaced, ready = self.looks > 1, self.looks > self.ready_after
-        return {
-            "metadata": {"generation": self.generation},
-            "spec": {"replicas": 1},
-            "status": {
-                # At first, all that it tells is of the old pod.
-                "observedGeneration": self.generation if replaced else self.generation - 1,
-                "replicas": 1,
-                "updatedReplicas": 1,
-                **({"readyReplicas": 1} if ready or not replaced else {}),
-            },
-        }
-
-
-class Handler(BaseHTTPRequestHandler):
-    server: Api
-
-    def do_GET(self) -> None:
-        self._answer()
-
-    def do_PATCH(self) -> None:
-        change = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        assert [*change["spec"]["template"]["metadata"]["annotations"]]
-        self.server.generation += 1
-        self._answer()
-
-    def _answer(self) -> None:
-        self.server.asked.append((self.command, self.path, self.headers["Authorization"]))
-        known = self.path.endswith("/sd")
-        self.send_response(200 if known else 403)
-        self.end_headers()
-        looked = self.server.deployment() if self.command == "GET" else {}
-        self.wfile.write(json.dumps(looked).encode())
-
-    def log_message(self, *_: object) -> None:
-        """Says nothing."""
+OLD: Final = {"observedGeneration": 1, "replicas": 1, "updatedReplicas": 1, "readyReplicas": 1}
+NEW: Final = OLD | {"observedGeneration": 2}
+STARTS: Final = NEW | {"readyReplicas": 0}
 
 
 @pytest.fixture
-def api() -> Iterator[Api]:
-    with Api() as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        yield server
-        server.shutdown()
-        thread.join()
+def api() -> Iterator[Objects]:
+    with serving() as objects:
+        objects.refused.add("another")
+        yield objects
 
 
 @pytest.fixture
-def deployments(api: Api, tmp_path: Path) -> Deployments:
+def deployments(api: Objects, tmp_path: Path) -> Deployments:
     for name, text in (("namespace", "qwen"), ("token", "sesame")):
         (tmp_path / name).write_text(text, encoding="utf-8")
-    return Deployments(f"http://127.0.0.1:{api.server_port}", tmp_path)
+    return Deployments(api.url, tmp_path)
 
 
-def test_it_returns_once_new_pods_are_ready(api: Api, deployments: Deployments) -> None:
+def tells(api: Objects, *statuses: dict[str, int]) -> None:
+    """What the Deployment ``sd`` says when it is looked at, the last from then on."""
+    told = itertools.chain(statuses, itertools.repeat(statuses[-1]))
+    changed = {"metadata": {"generation": 2}, "spec": {"replicas": 1}}
+    api.on_read = lambda _: api.named.update({"deployments/sd": changed | {"status": next(told)}})
+
+
+def test_it_returns_once_new_pods_are_ready(api: Objects, deployments: Deployments) -> None:
+    """At first, all that is told is of the old pod."""
+    tells(api, OLD, STARTS, STARTS, NEW)
     assert relaunch(["sd"], deployments, poll_seconds=0.01) == []
     path = "/apis/apps/v1/namespaces/qwen/deployments/sd"
-    assert api.asked == [(m, path, "Bearer sesame") for m in ("PATCH", "GET", "GET", "GET", "GET")]
+    assert api.requests == [f"{m} {path}" for m in ("PATCH", "GET", "GET", "GET", "GET")]
+    assert api.authorizations == {"Bearer sesame"}
+    (change,) = api.changes
+    assert [*change["spec"]["template"]["metadata"]["annotations"]]
 
 
-def test_it_says_what_was_not_restarted(api: Api, deployments: Deployments) -> None:
-    api.ready_after = 10**6
+def test_it_says_what_was_not_restarted(api: Objects, deployments: Deployments) -> None:
+    tells(api, STARTS)
     assert relaunch(["sd"], deployments, limit_seconds=0.1, poll_seconds=0.01) == [
         "sd: after 0 s: its new pod is not ready"
     ]
@@ -98,12 +63,11 @@ def test_it_says_what_was_not_restarted(api: Api, deployments: Deployments) -> N
 Vary = Callable[[dict[str, Any]], Experiment]
 
 
-def test_a_pod_that_launches_its_services_may_patch_these_alone(variation: Vary) -> None:
+def test_one_pod_alone_has_the_account_that_launches_services(variation: Vary) -> None:
     objects = by_name(render(variation({"benchmark.rounds": 6, "benchmark.launches": 3})))
     name = "qwen-llmperf"
     pod, settings = objects["Pod", name], objects["ConfigMap", name]["data"]
     assert json.loads(settings["config.json"])["load"]["launches"] == 3
-    assert pod["spec"]["automountServiceAccountToken"] is True
     account = pod["spec"]["serviceAccountName"]
     others = [
         spec
@@ -113,17 +77,6 @@ def test_a_pod_that_launches_its_services_may_patch_these_alone(variation: Vary)
     ]
     assert account not in {spec["serviceAccountName"] for spec in others}
     assert {spec["automountServiceAccountToken"] for spec in others} == {False}
-    assert objects["Role", name]["rules"] == [
-        {
-            "apiGroups": ["apps"],
-            "resources": ["deployments"],
-            "resourceNames": ["qwen-vllm", "qwen-sd-vllm"],
-            "verbs": ["get", "patch"],
-        }
-    ]
-    binding = objects["RoleBinding", name]
-    assert (binding["roleRef"]["kind"], binding["roleRef"]["name"]) == ("Role", name)
-    assert [subject["name"] for subject in binding["subjects"]] == [account]
     (container,) = pod["spec"]["containers"]
     variables = {variable["name"]: variable.get("value") for variable in container["env"]}
     command, _, path = (variables["RELAUNCH"] or "").partition(" ")

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
@@ -14,7 +15,7 @@ from experiment import load
 from experiment.loader import parse
 from tests.experiment.files import EXPERIMENTS, edited, swept
 from tests.snapshots import TemplateSnapshot, TextSnapshot, digest, masked
-from tests.synthesis import Manifest, Synthesised, render
+from tests.synthesis import Manifest, Synthesised, by_name, render
 
 CHARTS = (
     "namespace",
@@ -62,9 +63,24 @@ def test_manifests_of_others(name: str, snapshot: SnapshotAssertion) -> None:
     assert text(chosen) == snapshot(extension_class=ManifestSnapshot)
 
 
-def test_manifests_with_a_key(snapshot: SnapshotAssertion) -> None:
-    objects = render(parse(edited({"serving.api_key": True}), "mine.yaml"))
-    chosen = [o for o in objects if o["kind"] == "Deployment"][1:]
+@pytest.mark.parametrize(
+    ("changes", "names"),
+    [
+        ({"serving.api_key": True}, {"Deployment/qwen-sd-vllm"}),
+        # What may launch the services again.
+        (
+            {"benchmark.rounds": 6, "benchmark.launches": 3},
+            {"Role/qwen-llmperf", "RoleBinding/qwen-llmperf", "Pod/qwen-llmperf"},
+        ),
+    ],
+    ids=["key", "launches"],
+)
+def test_manifests_with_a_key_or_launches(
+    changes: dict[str, Any], names: set[str], snapshot: SnapshotAssertion
+) -> None:
+    objects = by_name(render(parse(edited(changes), "mine.yaml")))
+    chosen = [o for (kind, name), o in objects.items() if f"{kind}/{name}" in names]
+    assert len(chosen) == len(names)
     assert text(chosen) == snapshot(extension_class=ManifestSnapshot)
 
 

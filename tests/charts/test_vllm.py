@@ -152,16 +152,6 @@ def test_a_changed_preparation_makes_another_artifact(name: str) -> None:
     assert set(PREPARATIONS) == set(PREPARED_BY)
 
 
-def test_a_changed_job_is_a_new_job_with_a_new_name(article: Experiment) -> None:
-    """Its name is a digest of its specification, in which no account is."""
-    shorter = parse(edited({"speculation.num_speculative_tokens": 5}), "mine.yaml")
-    before, after = ([o for o in render(e) if o["kind"] == "Job"] for e in (article, shorter))
-    names, changed_names = ({job["metadata"]["name"] for job in jobs} for jobs in (before, after))
-    assert len(names ^ changed_names) == 2
-    assert all(name.startswith("compile-qwen-sd-vllm-") for name in names ^ changed_names)
-    assert not any(ACCOUNT in str(job) for job in before)
-
-
 Vary = Callable[[dict[str, Any]], Experiment]
 
 

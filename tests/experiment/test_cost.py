@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from experiment import Experiment, ExperimentError, load
 from experiment.cost import (
@@ -25,6 +26,7 @@ from experiment.loader import parse
 from experiment.notes import notes
 from experiment.variants import variants
 from tests.experiment.files import ABSENT, EXPERIMENTS, ON_TRAINIUM, ROOT, VANILLA, edited, swept
+from tests.snapshots import TextSnapshot
 
 PRICE: Final = 35.7608
 SWEEP: Final = swept(at_most_usd=1e9)
@@ -147,65 +149,37 @@ def test_a_sweep_may_cost_its_estimate_and_no_less(changes: dict[str, Any]) -> N
         assert (f"sweep.at_most_usd = {usd}, which pays for " in text) is noted
 
 
-def test_the_page_fits_the_terminal_and_has_the_figures() -> None:
-    experiment = load(EXPERIMENTS / "article.yaml")
-    costed = cost(experiment)
-    assert max(map(len, page(experiment, "mine.yaml", 60).splitlines())) <= 76
-    text = page(experiment, "mine.yaml", 100)
-    for stage in costed.stages:
-        figures = f"{stage.hours:.2f} +{stage.usd_per_hour:.2f} +{stage.usd:.2f}"
-        assert re.search(f"{stage.name} +{figures}", text)
-    for part in costed.parts:
-        assert part.formula in text
-    assert re.search(f"in all +{costed.hours:.2f} +{costed.usd:.2f}", text)
-    assert f"{730 * costed.idle_usd_per_hour:.0f} USD a month" in text
-    for hours, usd, is_early in ((3, "107.32", False), (1, "35.77", True)):
-        text = page(of({"capacity.max_hours": hours}), "mine.yaml", 400)
-        assert f"at most {hours} h x 35.77 = {usd} USD" in text
-        assert ("so the guard ends them before the run ends" in text) is is_early
-
-
 BLOCK: Final = {
     "capacity.purchase": "capacity-block",
     "capacity.reservation_id": "cr-0123456789abcdef0",
+    "aws.tags": {"owner": "me"},
 }
 
 
-def test_a_total_has_the_capacity_block_that_the_file_buys() -> None:
-    costed = cost(of(BLOCK))
-    headline, _, text = page(of(BLOCK), "mine.yaml", 400).partition("\n")
-    to_pay = f"{costed.usd - PRICE * costed.hours_of(CostGroup.TRAINIUM) + 24 * PRICE:.2f}"
-    assert f" {to_pay} USD ({costed.usd:.2f} used; " in headline
-    assert "purchase: capacity-block" in headline
-    assert re.search(rf"to pay +{to_pay}\n", text)
-    assert (
-        f"858.26 USD, prepaid: the shortest in whole days that holds 1.21 h, {to_pay} USD" in text
-    )
-
-
 @pytest.mark.parametrize(
-    ("changes", "rows"),
+    "changes",
     [
-        ({}, ["on demand", "Capacity Block"]),
-        ({"capacity.price.purchase": "on-demand"}, ["on demand"]),
-        ({"capacity.purchase": "spot"}, []),
+        {},
+        BLOCK,
+        # What no other way to buy is known for, and what its guard ends before its end.
+        {"capacity.price.purchase": "on-demand", "capacity.max_hours": 1},
+        {"capacity.purchase": "spot", "capacity.max_hours": 3},
     ],
+    ids=["article", "block", "on-demand", "spot"],
 )
-def test_what_is_not_in_the_total_is_named_as_another_way_to_buy(
-    changes: dict[str, Any], rows: list[str]
-) -> None:
-    costed = cost(of(changes))
-    headline, _, text = page(of(changes), "mine.yaml", 400).partition("\n")
-    assert f" {costed.usd:.2f} USD by estimate" in headline
-    assert "to pay" not in text
-    to_buy = text.partition("\nTo buy\n")[2].partition("\n\n")[0].splitlines()
-    assert [line.strip().partition("  ")[0] for line in to_buy] == rows
+def test_the_page(changes: dict[str, Any], snapshot: SnapshotAssertion) -> None:
+    assert page(of(changes), "mine.yaml", 120) == snapshot(extension_class=TextSnapshot)
 
 
-def test_a_capacity_block_is_bought_with_the_tags_of_the_file() -> None:
-    text = page(of(BLOCK | {"aws.tags": {"owner": "me"}}), "mine.yaml", 400)
-    assert "Tags=[{Key=Experiment,Value=article},{Key=owner,Value=me}]'" in text
-    assert "purchase-capacity-block" not in page(of(BLOCK), "mine.yaml", 400)
+def test_the_page_fits_the_terminal_and_its_totals_are_the_costs() -> None:
+    assert max(map(len, page(of({}), "mine.yaml", 60).splitlines())) <= 76
+    costed, block = cost(of({})), cost(of(BLOCK))
+    text = page(of({}), "mine.yaml", 400)
+    assert re.search(f"in all +{costed.hours:.2f} +{costed.usd:.2f}", text)
+    to_pay = f"{block.usd - PRICE * block.hours_of(CostGroup.TRAINIUM) + 24 * PRICE:.2f}"
+    headline, _, text = page(of(BLOCK), "mine.yaml", 400).partition("\n")
+    assert f" {to_pay} USD ({block.usd:.2f} used; " in headline
+    assert re.search(rf"to pay +{to_pay}\n", text)
 
 
 def test_the_first_figure_costs_less_than_ten_dollars_on_demand() -> None:

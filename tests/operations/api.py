@@ -1,4 +1,4 @@
-"""Kubernetes objects as an API server answers with them, and one for lists, logs and what is made.
+"""Kubernetes objects as an API server answers with them, and one for lists, logs and changes.
 
 ``tests/cluster`` asks a real one. This one answers what kubelets would have written, too.
 """
@@ -118,12 +118,15 @@ class Objects:
     named: dict[str, dict[str, Any] | None] = field(default_factory=dict)
     """Objects by the end of their path, such as ``pods/a``; None is one that is not there."""
     created: list[dict[str, Any]] = field(default_factory=list)
+    changes: list[dict[str, Any]] = field(default_factory=list)
+    """What objects were asked to become."""
     logs: dict[str, str] = field(default_factory=dict)
     """By ``pod/container``, or ``pod/container/previous``."""
     refused: set[str] = field(default_factory=set)
     """Lists that nobody may read."""
     requests: list[str] = field(default_factory=list)
     """Methods and paths."""
+    authorizations: set[str | None] = field(default_factory=set)
     on_read: Callable[[str], object] = lambda kind: None
     """Called with the last part of the path before each answer."""
     on_created: Callable[[dict[str, Any]], object] = lambda manifest: None
@@ -141,6 +144,7 @@ def serving() -> Iterator[Objects]:
         def do_GET(self) -> None:
             url = urlsplit(self.path)
             objects.requests.append(f"GET {url.path}")
+            objects.authorizations.add(self.headers["Authorization"])
             query = {name: values[0] for name, values in parse_qs(url.query).items()}
             *_, kind, last = url.path.split("/")
             objects.on_read(last)
@@ -163,6 +167,12 @@ def serving() -> Iterator[Objects]:
             objects.named[f"{kind}/{manifest['metadata']['name']}"] = manifest
             objects.on_created(manifest)
             self._answer(201, json.dumps(manifest))
+
+        def do_PATCH(self) -> None:
+            objects.requests.append(f"PATCH {self.path}")
+            objects.changes.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            is_refused = self.path.rpartition("/")[2] in objects.refused
+            self._answer(403 if is_refused else 200, "{}")
 
         def do_DELETE(self) -> None:
             path = urlsplit(self.path).path
