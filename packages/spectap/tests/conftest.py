@@ -1,6 +1,6 @@
 """What spectap's tests share.
 
-moto is imported by the fixtures that need it: it takes seconds in each process.
+moto and the commands are imported by the fixtures that need them: each takes a second or more.
 """
 
 import gc
@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
-from spectap.__main__ import main
 from spectap.endpoint import counters, health
 from tests.commands.processes import Benchmark, Ended
 
@@ -48,6 +47,8 @@ def benchmark(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
     """The commands in this process, which saves the time that imports take."""
 
     def call(*arguments: str, **environment: str) -> Ended:
+        from spectap.__main__ import main
+
         for name, value in environment.items():
             monkeypatch.setenv(name, value)
         monkeypatch.setattr(sys, "argv", ["spectap", *arguments])

@@ -16,31 +16,6 @@ from tests import samples
 from tests.commands.processes import Benchmark
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (
-            ["report", "no-such-run"],
-            "spectap report: argument RUN_DIR: 'no-such-run': there is no such file or folder, "
-            "nor one in results/",
-        ),
-        (["run"], "spectap: none.json: cannot be read: No such file or directory"),
-        (["merge", "none"], "spectap: none: there is no such folder"),
-        (["tap"], "spectap tap: the following arguments are required: --upstream, --ledger"),
-        # Not the value after it, as a URL that is none.
-        (["measure", "--concurency", "2"], "spectap measure: unknown option --concurency"),
-        (["tap", "--mode=fast"], "spectap tap: unknown option --mode"),
-        ([], "spectap: the following arguments are required: COMMAND"),
-    ],
-)
-def test_what_is_expected_to_fail_fails_in_one_line(
-    benchmark: Benchmark, arguments: list[str], message: str
-) -> None:
-    ended = benchmark(*arguments, BENCHMARK_CONFIG="none.json")
-    assert ended.status == 2
-    assert ended.err.removesuffix(" (--help lists the options)\n").rstrip() == message
-
-
 def test_a_run_of_several_launches_needs_what_restarts_the_servers(
     benchmark: Benchmark, tmp_path: Path
 ) -> None:

@@ -50,7 +50,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     (run / "prompts.json").write_text(json.dumps([USED]), encoding="utf-8")
     merged = {"complete": ["Base"], "missing": {"SD": "it failed"}, "notes": ["a"]}
     (run / "merged.json").write_text(json.dumps(merged), encoding="utf-8")
-    content = generated_runs.config(variants=generated_runs.TWO_WINDOWS, rounds=3)
+    variants = generated_runs.TWO_WINDOWS
+    content = generated_runs.config(variants=variants, rounds=3, output_tokens=20)
     windows = generated_runs.write(folder / "windows", content, generated_runs.ledger(content))
     for command, whole in (("report", run), ("advise", windows), ("merge", sweep)):
         with pytest.MonkeyPatch.context() as patch:
@@ -133,7 +134,7 @@ def test_whatever_a_folder_has_nothing_ends_in_a_traceback(
     runs: dict[str, Path],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    benchmark: Benchmark,
     command: str,
     seed: int,
 ) -> None:
@@ -144,12 +145,9 @@ def test_whatever_a_folder_has_nothing_ends_in_a_traceback(
     files = sorted(path for path in files if "llmperf" not in path.parts or seed % 9 == 0)
     damage(chance.choice(files), chance)
     old = [str(runs[command])] if command == "compare" else []
-    monkeypatch.setattr(sys, "argv", ["spectap", command, *old, str(folder)])
     if EXAMPLES < 100 or seed % 5:  # figures take longer than all else
         monkeypatch.setattr("spectap.report.page.draw", lambda run: ())
-    capsys.readouterr()
-    status = main()
-    err = capsys.readouterr().err
+    status, _, err = benchmark(command, *old, str(folder))
     assert status in (0, 1, 2, 3)
     assert all(line.startswith("spectap: ") for line in err.splitlines())
     assert (status == 2) == bool(err)

@@ -16,7 +16,7 @@ from spectap.commands import pod
 from spectap.commands.arguments import Exit
 from spectap.names import LEDGER
 from tests.commands.processes import ROOT, Benchmark
-from tests.commands.test_recorded import RUN, lines, recorded, results  # noqa: F401
+from tests.commands.test_recorded import RUN, lines
 
 
 def table(text: str) -> list[dict[str, str]]:
@@ -50,11 +50,7 @@ def test_read_prints_a_row_of_figures_with_their_units(benchmark: Benchmark) -> 
         assert row["finding"] == compared["verdict"]["finding"]
 
 
-def test_advise_and_compare_print_json(
-    benchmark: Benchmark,
-    recorded: Path,  # noqa: F811
-    results: Path,  # noqa: F811
-) -> None:
+def test_advise_and_compare_print_json(benchmark: Benchmark, recorded: Path, results: Path) -> None:
     (windows,) = json.loads(benchmark("advise", str(recorded), "--json").out)["windows"][:1]
     assert windows["measured"][0]["variant"] == "d0-k15"
     ended = benchmark(

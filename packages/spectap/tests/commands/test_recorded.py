@@ -1,36 +1,16 @@
 """The commands that read what was recorded: advise, compare and read."""
 
-import dataclasses
-import json
 import re
 import shutil
 from pathlib import Path
 
 import pytest
 
-from benchmarks.sweeps import Sweep
-from spectap.inputs import config as configuration
 from spectap.records.journal import Journal
 from spectap.report import terminal
-from tests import generated_runs, samples
 from tests import generated_runs as generated
+from tests import samples
 from tests.commands.processes import ROOT, Benchmark
-
-SWEEP = Sweep(
-    "advised",
-    draft_costs=(0.06,),
-    acceptances={"structured": (0.9,), "open-ended": (0.4,)},
-    rounds=4,
-    tokens=200,
-)
-
-
-@pytest.fixture(scope="module")
-def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a run of a sweep."""
-    folder = tmp_path_factory.mktemp("results") / "sweep-1"
-    content = json.loads(configuration.dump(SWEEP.config()))
-    return generated.write(folder, content, map(dataclasses.asdict, SWEEP.records()))
 
 
 def test_a_run_is_advised_on_by_folder_or_name(recorded: Path, benchmark: Benchmark) -> None:
@@ -52,21 +32,6 @@ def test_one_window_is_nothing_to_advise_on(tmp_path: Path, benchmark: Benchmark
     assert "is not the folder of a run: it has no config.json" in ended.err
 
 
-LOWER = {structure: share - 0.1 for structure, share in generated_runs.ACCEPTANCE.items()}
-
-
-@pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two runs of the same thing, and one whose drafts are accepted less often."""
-    folder = tmp_path_factory.mktemp("runs")
-    settings = generated_runs.config(cases=generated_runs.CASES[:1])
-    for seed, name in enumerate(("old", "same", "less"), start=1):
-        acceptance = LOWER if name == "less" else generated_runs.ACCEPTANCE
-        lines = generated_runs.ledger(settings, seed, acceptance)
-        generated_runs.write(folder / name, settings, lines)
-    return folder
-
-
 def test_the_same_thing_passes_the_gate(benchmark: Benchmark, results: Path) -> None:
     ended = benchmark("compare", "old", "same", "--fail-below", "0.95", RESULTS_DIR=str(results))
     assert (ended.status, ended.err) == (0, "")
@@ -84,30 +49,14 @@ def test_how_far_launches_are_apart_may_be_said(benchmark: Benchmark, results: P
 def test_a_gate_on_runs_that_do_not_compare_ends_with_2(
     benchmark: Benchmark, results: Path, tmp_path: Path
 ) -> None:
-    settings = generated_runs.config(cases=generated_runs.CASES[:1], output_tokens=200)
-    longer = generated_runs.write(tmp_path / "longer", settings, generated_runs.ledger(settings))
+    settings = generated.config(cases=generated.CASES[:1], output_tokens=200)
+    longer = generated.write(tmp_path / "longer", settings, generated.ledger(settings))
     ended = benchmark("compare", str(results / "old"), str(longer), "--fail-below", "0.95")
     assert ended.refusal() == (
         "spectap: old, longer: they are not comparable: mean_output_tokens: 100 before, 200 now"
     )
     without = benchmark("compare", str(results / "old"), str(longer))
     assert (without.status, "NOT COMPARABLE" in without.out) == (0, True)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("old", "."), "spectap: .: is not the folder of a run: it has no config.json"),
-        (("old", "old"), ": is compared with itself"),
-        (("old",), "the following arguments are required: NEW"),
-        (("old", "same", "--fail-below", "1.5"), "must be a number of more than 0 and at most 1"),
-    ],
-)
-def test_what_cannot_be_compared_is_refused_in_one_line(
-    benchmark: Benchmark, results: Path, arguments: tuple[str, ...], message: str
-) -> None:
-    ended = benchmark("compare", *arguments, RESULTS_DIR=str(results))
-    assert message in ended.refusal()
 
 
 RUN = ROOT / "tests" / "earlier_run"
@@ -148,21 +97,38 @@ def test_several_ledgers_are_read_as_one(tmp_path: Path, benchmark: Benchmark) -
 
 
 @pytest.mark.parametrize(
-    ("name", "message"),
+    ("arguments", "message"),
     [
-        ("none", "none: cannot be read: No such file or directory"),
-        ("empty", "empty: has no request"),
-        ("text", "text:1: "),
+        ("", "spectap: the following arguments are required: COMMAND"),
+        (
+            "report no-such-run",
+            "spectap report: argument RUN_DIR: 'no-such-run': there is no such ",
+        ),
+        ("run", "spectap: none.json: cannot be read: No such file or directory"),
+        ("merge none", "spectap: none: there is no such folder"),
+        ("tap", "spectap tap: the following arguments are required: --upstream, --ledger"),
+        # Not the value after it, as a URL that is none.
+        ("measure --concurency 2", "spectap measure: unknown option --concurency"),
+        ("tap --mode=fast", "spectap tap: unknown option --mode"),
+        ("compare old .", "spectap: .: is not the folder of a run: it has no config.json"),
+        ("compare old old", "/old: is compared with itself"),
+        ("compare old", "spectap compare: the following arguments are required: NEW"),
+        ("compare old same --fail-below 1.5", "must be a number of more than 0 and at most 1"),
+        ("read none", "spectap: none: cannot be read: No such file or directory"),
+        ("read empty", "spectap: empty: has no request"),
+        ("read text", "spectap: text:1: "),
     ],
 )
-def test_what_is_no_ledger_is_refused_in_one_line(
+def test_what_is_expected_to_fail_fails_in_one_line(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     benchmark: Benchmark,
-    name: str,
+    results: Path,
+    arguments: str,
     message: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for file, text in (("empty", ""), ("torn", '{"run"'), ("text", "one line\n")):
+    for file, text in (("empty", ""), ("text", "one line\n")):
         (tmp_path / file).write_text(text, encoding="utf-8")
-    assert benchmark("read", name).refusal().startswith(f"spectap: {message}")
+    environment = {"BENCHMARK_CONFIG": "none.json", "RESULTS_DIR": str(results)}
+    assert message in benchmark(*arguments.split(), **environment).refusal()

@@ -24,6 +24,10 @@ TWO_DRAFTS: Sequence[Line] = (
 )
 
 
+CONFIG = generated.config()
+LINES = generated.ledger(CONFIG)
+
+
 def read(folder: Path, configuration: Line, lines: Iterable[Line] | None = None) -> Results:
     """The run of a configuration, with every request unless it is given ``lines``."""
     if lines is None:

@@ -15,10 +15,8 @@ from spectap.report import page, results, run_view
 from spectap.report.results import Results
 from tests import generated_runs as generated
 from tests.report import runs
-from tests.report.runs import section, visible
+from tests.report.runs import CONFIG, LINES, section, visible
 
-CONFIG = generated.config()
-LINES = generated.ledger(CONFIG)
 VOID = {"meta", "br", "hr", "img", "input", "link", "use", "path"}
 
 

@@ -19,10 +19,9 @@ from spectap.records.record import CANCELLED
 from spectap.report import results
 from tests import generated_runs as generated
 from tests.report import runs
+from tests.report.runs import CONFIG, LINES
 
 EARLIER = Path(__file__).parents[1] / "earlier_run"
-CONFIG = generated.config()
-LINES = generated.ledger(CONFIG)
 COUNTED = [line for line in LINES if line["round"] > 0]
 
 

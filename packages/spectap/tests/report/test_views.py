@@ -13,10 +13,9 @@ from spectap.report.results import Results
 from tests import generated_runs as generated
 from tests.generated_runs import Line
 from tests.report import runs
+from tests.report.runs import CONFIG, LINES
 from tests.snapshots import TextSnapshot, folded
 
-CONFIG = generated.config()
-LINES = generated.ledger(CONFIG)
 BLOCK = re.compile(r"</?(?:p|h\d|li|tr|dt|dd|caption|summary|figcaption|header|section)\b[^>]*>")
 
 

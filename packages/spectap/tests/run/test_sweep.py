@@ -26,7 +26,7 @@ NAMES = tuple(str(variant["name"]) for variant in TWO_BASELINES)
 
 def sweep_configuration() -> Line:
     """The configuration of all variants: two batches, each with a baseline and a window."""
-    generated = generated_runs.config(variants=TWO_BASELINES, rounds=3)
+    generated = generated_runs.config(variants=TWO_BASELINES, rounds=3, output_tokens=20)
     endpoint = "http://127.0.0.1:8000/v1"
     variants = [{**variant, "endpoint": endpoint} for variant in generated["variants"]]
     return {**generated, "isolated": True, "variants": variants}

@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from ruamel.yaml import YAML
 
-from tests.commands.test_recorded import results  # noqa: F401
+from tests.commands.processes import ROOT
 
-ACTION: Final = Path(__file__).parents[1] / "action.yml"
+ACTION: Final = ROOT / "action.yml"
 DESCRIBED: Final[dict[str, Any]] = YAML(typ="safe", pure=True).load(ACTION)
 
 
@@ -43,10 +43,7 @@ def run(folder: Path, **inputs: str) -> tuple[int, str, str]:
     return ended.returncode, text, outputs.read_text(encoding="utf-8")
 
 
-def test_a_fall_fails_the_job_and_is_in_its_summary(
-    results: Path,  # noqa: F811
-    tmp_path: Path,
-) -> None:
+def test_a_fall_fails_the_job_and_is_in_its_summary(results: Path, tmp_path: Path) -> None:
     status, summary, outputs = run(
         tmp_path, run=str(results / "less"), against=str(results / "old"), fail_below="0.95"
     )
