@@ -62,9 +62,9 @@ def benchmark(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
     return call
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def server() -> Iterator["Aws"]:
-    """An embedded AWS, one a file."""
+    """An embedded AWS, whose state is the process's."""
     from tests.aws.embedded import Aws
 
     aws = Aws()
@@ -74,10 +74,21 @@ def server() -> Iterator["Aws"]:
 
 @pytest.fixture
 def aws(server: "Aws", monkeypatch: pytest.MonkeyPatch) -> Iterator["Aws"]:
-    from tests.aws.embedded import serving
-
-    with serving(server, monkeypatch):
-        yield server
+    """Points the SDK at it and at nothing else; it forgets everything before and afterwards."""
+    for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_DEFAULT_REGION"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in {
+        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{server.port}",
+        "AWS_ACCESS_KEY_ID": "testing",
+        "AWS_SECRET_ACCESS_KEY": "testing",
+        "AWS_CONFIG_FILE": "/dev/null",
+        "AWS_SHARED_CREDENTIALS_FILE": "/dev/null",
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }.items():
+        monkeypatch.setenv(name, value)
+    server.reset()
+    yield server
+    server.reset()
 
 
 @pytest.fixture

@@ -1,16 +1,15 @@
 """What the image holds, as far as is known without building it."""
 
-import ast
 import functools
 import re
 import sys
 import tomllib
-from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
 import spectap
 from spectap.load import llmperf
+from tests.test_layers import imports
 
 FOLDER = Path(spectap.__file__).parent
 PACKAGE = Path(__file__).parents[1]
@@ -26,19 +25,10 @@ def pins() -> dict[str, str]:
 @functools.cache
 def imported() -> set[str]:
     """The packages, other than Python's and its own, that the benchmark imports."""
-    modules = {name for path in FOLDER.rglob("*.py") for name in modules_of(path)}
+    modules = {name.partition(".")[0] for _, name in imports()}
     packages = metadata.packages_distributions()
     foreign = modules - sys.stdlib_module_names - {FOLDER.name}
     return {normal(packages[module][0]) for module in foreign}
-
-
-def modules_of(path: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            yield from (alias.name.partition(".")[0] for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            assert node.module is not None, f"{path}: a relative import"
-            yield node.module.partition(".")[0]
 
 
 def normal(name: str) -> str:

@@ -2,12 +2,10 @@
 
 import socket
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from typing import Any
 from urllib.request import Request, urlopen
 
-import pytest
 from moto.moto_server.werkzeug_app import (
     DomainDispatcherApplication,
     MotoRequestHandler,
@@ -102,26 +100,6 @@ def stored(folder: str = "") -> dict[str, bytes]:
         for name in sorted(objects)
         if name.startswith(folder)
     }
-
-
-@contextmanager
-def serving(aws: Aws, monkeypatch: pytest.MonkeyPatch) -> Iterator[Aws]:
-    """Points the SDK at ``aws`` and at nothing else; forgets everything before and afterwards,
-    since moto's state is the process's and other files have servers too."""
-    for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_DEFAULT_REGION"):
-        monkeypatch.delenv(name, raising=False)
-    for name, value in {
-        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{aws.port}",
-        "AWS_ACCESS_KEY_ID": "testing",
-        "AWS_SECRET_ACCESS_KEY": "testing",
-        "AWS_CONFIG_FILE": "/dev/null",
-        "AWS_SHARED_CREDENTIALS_FILE": "/dev/null",
-        "AWS_EC2_METADATA_DISABLED": "true",
-    }.items():
-        monkeypatch.setenv(name, value)
-    aws.reset()
-    yield aws
-    aws.reset()
 
 
 class Clock:

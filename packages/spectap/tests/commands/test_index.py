@@ -34,10 +34,17 @@ RUN = f"results/{RUN_ID}/"
 class Sweep:
     """Its configuration on the disk, and what an index is told."""
 
-    def __init__(self, folder: Path, servers: Mapping[str, GoldenEndpoint], aws: Aws) -> None:
-        self.folder, self.servers, self.aws = folder, servers, aws
+    def __init__(
+        self, folder: Path, servers: Mapping[str, GoldenEndpoint], aws: Aws, benchmark: Benchmark
+    ) -> None:
+        self.folder, self.servers, self.aws, self._benchmark = folder, servers, aws, benchmark
         self.pods = 0
         self.write()
+
+    def run(self, variant: str, *, start_seconds: int = 20, **environment: str) -> Ended:
+        """A new pod of this variant's index, in this process."""
+        own = self.environment(variant, start_seconds=start_seconds)
+        return self._benchmark("index", **(own | environment))
 
     def write(self, **changes: Any) -> None:
         """The configuration of all indexes; ``changes`` replace top-level keys."""
@@ -87,6 +94,7 @@ def sweep(
     tmp_path: Path,
     store: Aws,
     servers: dict[str, GoldenEndpoint],
+    benchmark: Benchmark,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Sweep:
     """Requests are sent from this process, and nothing is drawn: both take longer than the rest."""
@@ -94,11 +102,7 @@ def sweep(
     monkeypatch.setattr(recorded, "draw", lambda _: None)
     for golden in servers.values():
         golden.healthy = True
-    return Sweep(tmp_path, servers, store)
-
-
-def run(benchmark: Benchmark, sweep: Sweep, variant: str, **options: Any) -> Ended:
-    return benchmark("index", **sweep.environment(variant, **options))
+    return Sweep(tmp_path, servers, store, benchmark)
 
 
 def published(variant: str) -> int:
@@ -113,10 +117,10 @@ measured: dict[str, bytes] = {}
 
 
 @pytest.fixture
-def objects(benchmark: Benchmark, sweep: Sweep) -> Mapping[str, bytes]:
+def objects(sweep: Sweep) -> Mapping[str, bytes]:
     if not measured:
         for variant in NAMES:
-            ended = run(benchmark, sweep, variant)
+            ended = sweep.run(variant)
             assert ended.status == 0, ended.err
         measured.update(stored(RUN))
         sweep.aws.reset()
@@ -125,10 +129,7 @@ def objects(benchmark: Benchmark, sweep: Sweep) -> Mapping[str, bytes]:
 
 
 def test_the_last_to_end_leaves_the_whole_report_and_ends_the_nodes(
-    benchmark: Benchmark,
-    sweep: Sweep,
-    objects: Mapping[str, bytes],
-    monkeypatch: pytest.MonkeyPatch,
+    sweep: Sweep, objects: Mapping[str, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     arns: list[str] = []
     handlers: list[object] = []
@@ -136,7 +137,7 @@ def test_the_last_to_end_leaves_the_whole_report_and_ends_the_nodes(
     monkeypatch.setattr(recorded, "draw", lambda _: handlers.append(signal.getsignal(15)))
     sweep.write(stopper="arn:stop")
     restore(objects, NAMES[1:])
-    ended = run(benchmark, sweep, "k3")
+    ended = sweep.run("k3")
     assert (ended.status, "merged: 0 of 3 variants" in ended.out) == (0, True)
     assert json.loads(stored(RUN)["merged.json"])["missing"]["k3"].startswith("the results of Base")
     assert ("config.json" in stored(RUN), arns) == (False, [])  # there is no run to show
@@ -144,7 +145,7 @@ def test_the_last_to_end_leaves_the_whole_report_and_ends_the_nodes(
     for golden in sweep.servers.values():
         golden.healthy = False  # what is complete needs none
     before = stored(f"{RUN}variants/")
-    ended = run(benchmark, sweep, "k7")
+    ended = sweep.run("k7")
     assert (stored(f"{RUN}variants/"), published("k7")) == (before, 0)
     assert ended.status == 0, ended.err
     assert "spectap: k7 is complete\nmerged: 3 of 3 variants\n" in ended.out
@@ -158,9 +159,7 @@ def test_the_last_to_end_leaves_the_whole_report_and_ends_the_nodes(
     assert [check.failures for check in read.checks] == [()] * len(cells)
 
 
-def test_a_pod_that_is_deleted_leaves_its_results_and_another_goes_on(
-    benchmark: Benchmark, sweep: Sweep
-) -> None:
+def test_a_pod_that_is_deleted_leaves_its_results_and_another_goes_on(sweep: Sweep) -> None:
     """With an empty disk: it measures the rest, and publishes nothing twice."""
     progress = "variants/Base/progress.jsonl"
     with started("index", environment=os.environ | sweep.environment("Base")) as process:
@@ -175,11 +174,11 @@ def test_a_pod_that_is_deleted_leaves_its_results_and_another_goes_on(
     assert before[progress].count(b"\n") == 2  # a control and a turn
 
     sweep.servers["Base"].healthy = False
-    ended = run(benchmark, sweep, "Base", start_seconds=1)
+    ended = sweep.run("Base", start_seconds=1)
     # Something was measured, so the server may come back in the next pod.
     assert (ended.status, "not serving after 1 s" in ended.err) == (1, True)
     sweep.servers["Base"].healthy = True
-    ended = run(benchmark, sweep, "Base")
+    ended = sweep.run("Base")
     assert ended.status == 0, ended.err
     after = stored(RUN)
     ledger = "variants/Base/ledger.jsonl"
@@ -189,9 +188,9 @@ def test_a_pod_that_is_deleted_leaves_its_results_and_another_goes_on(
     assert published("Base") == 2 * TURNS
 
 
-def test_a_variant_that_never_serves_is_named(benchmark: Benchmark, sweep: Sweep) -> None:
+def test_a_variant_that_never_serves_is_named(sweep: Sweep) -> None:
     sweep.servers["k7"].healthy = False
-    ended = run(benchmark, sweep, "k7", start_seconds=1)
+    ended = sweep.run("k7", start_seconds=1)
     assert ended.status == os.EX_UNAVAILABLE == 69
     assert ended.err.splitlines()[-1] == (
         f"spectap: failed: k7: not serving after 1 s: k7 ({sweep.servers['k7'].url}), at the last "
@@ -200,10 +199,7 @@ def test_a_variant_that_never_serves_is_named(benchmark: Benchmark, sweep: Sweep
 
 
 def test_two_that_end_at_once_leave_the_whole_report(
-    benchmark: Benchmark,
-    sweep: Sweep,
-    objects: Mapping[str, bytes],
-    monkeypatch: pytest.MonkeyPatch,
+    sweep: Sweep, objects: Mapping[str, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """k7 is complete, and writes its report, while k3 is about to write one without it."""
     restore(objects, NAMES[:2])
@@ -213,11 +209,11 @@ def test_two_that_end_at_once_leave_the_whole_report(
     def racing(self: Bucket, run_dir: Path, run_id: str) -> None:
         if run_dir.name == RUN_ID and not raced:
             raced.append(Ended(None, "", ""))
-            raced[0] = run(benchmark, sweep, "k7")
+            raced[0] = sweep.run("k7")
         upload(self, run_dir, run_id)
 
     monkeypatch.setattr(Bucket, "upload", racing)
-    ended = run(benchmark, sweep, "k3")
+    ended = sweep.run("k3")
     assert (ended.status, raced[0].status) == (0, 0)
     assert "merged: 3 of 3 variants" in raced[0].out
     assert ended.out.splitlines().count("merged: 3 of 3 variants") == 1
@@ -235,7 +231,6 @@ def test_two_that_end_at_once_leave_the_whole_report(
     ],
 )
 def test_what_fails_after_it_is_complete_fails_no_index(
-    benchmark: Benchmark,
     sweep: Sweep,
     objects: Mapping[str, bytes],
     monkeypatch: pytest.MonkeyPatch,
@@ -255,7 +250,7 @@ def test_what_fails_after_it_is_complete_fails_no_index(
         )
     if trouble == "draw":
         monkeypatch.setattr(recorded, "draw", draw)
-    ended = run(benchmark, sweep, "k7")
+    ended = sweep.run("k7")
     assert ended.status == 0
     assert MARKS["k7"] in stored(RUN)
     # The nodes stay where the report is not in the bucket.
@@ -287,8 +282,7 @@ def test_it_ends_at_once_where_nothing_is_to_be_put_in_order() -> None:
     ],
 )
 def test_a_bad_environment_is_one_line(
-    benchmark: Benchmark, sweep: Sweep, environment: dict[str, str], message: str
+    sweep: Sweep, environment: dict[str, str], message: str
 ) -> None:
     sweep.write(isolated=bool(environment))
-    ended = benchmark("index", **(sweep.environment("Base") | environment))
-    assert message in ended.refusal()
+    assert message in sweep.run("Base", **environment).refusal()

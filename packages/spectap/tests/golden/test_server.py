@@ -7,49 +7,43 @@ from typing import Any
 
 import aiohttp
 import jsonschema
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from spectap.golden.answers import reply
 from spectap.golden.counted import Sent, page
 from spectap.golden.server import GoldenEndpoint
 from spectap.names import Engine
-from tests.tapped import golden
+from tests.tapped import chat, golden
 
-USAGE = {"stream_options": {"include_usage": True, "continuous_usage_stats": True}}
+KEY = "Bearer sesame"
+STREAM: dict[str, Any] = {
+    "stream": True,
+    "stream_options": {"include_usage": True, "continuous_usage_stats": True},
+}
 
 
-async def post(server: GoldenEndpoint, path: str, body: dict[str, Any]) -> Any:
-    messages = {"messages": [{"role": "user", "content": "say it"}], "prompt": "say it"}
+pytestmark = pytest.mark.anyio
+
+
+async def post(server: GoldenEndpoint, **body: Any) -> tuple[int, bytes]:
+    """Status and body of a chat."""
     async with (
         aiohttp.ClientSession() as session,
-        session.post(
-            f"{server.url}/{path}", json={"model": server.model} | messages | body
-        ) as response,
+        session.post(f"{server.url}/chat/completions", json=chat(stream=False) | body) as response,
     ):
         return response.status, await response.read()
 
 
-def ask(server: GoldenEndpoint, path: str, body: dict[str, Any]) -> Any:
-    async def scenario() -> Any:
-        async with server:
-            return await post(server, path, body)
-
-    return asyncio.run(scenario())
-
-
-def test_with_a_key_it_answers_those_who_send_it() -> None:
+async def test_with_a_key_it_answers_those_who_send_it() -> None:
     """As vLLM does: whatever is not below /v1 stays open."""
-
-    async def statuses(headers: dict[str, str]) -> list[int]:
-        server = golden(1, api_key="sesame")
-        async with server, aiohttp.ClientSession(headers=headers) as session:
-            root = server.url.removesuffix("/v1")
-            paths = ("/v1/models", "/v1/nothing", "/health", "/metrics")
-            return [(await session.get(f"{root}{path}")).status for path in paths]
-
-    assert asyncio.run(statuses({})) == [401, 401, 200, 200]
-    assert asyncio.run(statuses({"Authorization": "Bearer other"}))[:2] == [401, 401]
-    assert asyncio.run(statuses({"Authorization": "Bearer sesame"})) == [200, 404, 200, 200]
+    async with golden(1, api_key="sesame") as server:
+        for key, of_v1 in (("", [401, 401]), ("Bearer other", [401, 401]), (KEY, [200, 404])):
+            async with aiohttp.ClientSession(headers={"Authorization": key}) as session:
+                root = server.url.removesuffix("/v1")
+                paths = ("/v1/models", "/v1/nothing", "/health", "/metrics")
+                statuses = [(await session.get(f"{root}{path}")).status for path in paths]
+                assert statuses == [*of_v1, 200, 200]
 
 
 def events(stream: bytes) -> list[Any]:
@@ -58,8 +52,9 @@ def events(stream: bytes) -> list[Any]:
     return [json.loads(event.removeprefix(b"data: ")) for event in parts[:-2]]
 
 
-def test_a_chat_stream_with_usage_is_vllm_s() -> None:
-    status, stream = ask(golden(1, 4, 2), "chat/completions", {"stream": True} | USAGE)
+async def test_a_chat_stream_with_usage_is_vllm_s() -> None:
+    async with golden(1, 4, 2) as server:
+        status, stream = await post(server, **STREAM)
     assert status == 200
     role, *chunks, usage_only = events(stream)
     assert list(role) == ["id", "object", "created", "model", "choices", "usage"]
@@ -74,9 +69,9 @@ def test_a_chat_stream_with_usage_is_vllm_s() -> None:
     assert usage_only["usage"] == {"prompt_tokens": 2, "total_tokens": 9, "completion_tokens": 7}
 
 
-def test_a_streamed_call_is_vllm_s() -> None:
-    body = {"stream": True, "tools": [TOOL]} | USAGE
-    _, stream = ask(golden(1, 4, 9), "chat/completions", body)
+async def test_a_streamed_call_is_vllm_s() -> None:
+    async with golden(1, 4, 9) as server:
+        _, stream = await post(server, **STREAM, tools=[TOOL])
     role, first, *argument_events, usage_only = events(stream)
     assert role["choices"][0]["delta"] == {"role": "assistant", "content": ""}
     named, piece = first["choices"][0]["delta"]["tool_calls"]
@@ -95,9 +90,9 @@ def test_a_streamed_call_is_vllm_s() -> None:
     assert usage_only["usage"]["completion_tokens"] == 14
 
 
-def test_an_answer_that_is_not_streamed() -> None:
-    server = golden(1, 39)
-    status, body = ask(server, "chat/completions", {"tools": [TOOL]})
+async def test_an_answer_that_is_not_streamed() -> None:
+    async with golden(1, 39) as server:
+        status, body = await post(server, tools=[TOOL])
     answer = json.loads(body)
     assert (status, answer["usage"]["completion_tokens"]) == (200, 40)
     (sent,) = server.sent
@@ -109,43 +104,33 @@ def test_an_answer_that_is_not_streamed() -> None:
     assert json.loads(call["function"]["arguments"])
 
 
-def test_it_counts_the_tokens_of_a_prompt_and_refuses_what_does_not_fit() -> None:
-    async def scenario() -> None:
-        server = golden(1, gap=0, max_model_len=100)
-        async with server, aiohttp.ClientSession() as session:
-            tokenize = f"{server.url.removesuffix('/v1')}/tokenize"
-            messages = [{"role": "user", "content": "x" * 240}]
-            body = {"model": server.model, "messages": messages}
-            async with session.post(tokenize, json=body) as response:
-                counted = await response.json()
-            assert (counted["count"], counted["max_model_len"]) == (60, 100)
-            async with session.post(tokenize, json=body | {"model": "x"}) as response:
-                assert response.status == 404
-            assert (await post(server, "chat/completions", body | {"max_tokens": 40}))[0] == 200
-            status, answer = await post(server, "chat/completions", body | {"max_tokens": 41})
-            assert status == 400
-            message = json.loads(answer)["error"]["message"]
-            assert "maximum context length is 100 tokens. However, you requested 101" in message
-
-    asyncio.run(scenario())
+async def test_it_counts_the_tokens_of_a_prompt_and_refuses_what_does_not_fit() -> None:
+    server = golden(1, gap=0, max_model_len=100)
+    async with server, aiohttp.ClientSession() as session:
+        tokenize = f"{server.url.removesuffix('/v1')}/tokenize"
+        body = chat(messages=[{"role": "user", "content": "x" * 240}], stream=False)
+        async with session.post(tokenize, json=body) as response:
+            counted = await response.json()
+        assert (counted["count"], counted["max_model_len"]) == (60, 100)
+        async with session.post(tokenize, json=body | {"model": "x"}) as response:
+            assert response.status == 404
+        assert (await post(server, **body, max_tokens=40))[0] == 200
+        status, answer = await post(server, **body, max_tokens=41)
+        assert status == 400
+        message = json.loads(answer)["error"]["message"]
+        assert "maximum context length is 100 tokens. However, you requested 101" in message
 
 
-def test_requests_beyond_the_batch_wait_their_turn() -> None:
-    async def scenario() -> None:
-        async with golden(1, gap=0.2, batch=2) as server, aiohttp.ClientSession() as session:
-            requests = [
-                asyncio.create_task(post(server, "chat/completions", {"stream": True}))
-                for _ in range(3)
-            ]
-            await asyncio.sleep(0.1)
-            async with session.get(f"{server.url.removesuffix('/v1')}/metrics") as response:
-                page = await response.text()
-            assert 'num_requests_running{engine="0",model_name="Qwen/Qwen3-32B"} 2.0' in page
-            assert 'num_requests_waiting{engine="0",model_name="Qwen/Qwen3-32B"} 1.0' in page
-            await asyncio.gather(*requests)
-            assert max(sent.ttft for sent in server.sent) > 0.38
-
-    asyncio.run(scenario())
+async def test_requests_beyond_the_batch_wait_their_turn() -> None:
+    async with golden(1, gap=0.2, batch=2) as server, aiohttp.ClientSession() as session:
+        requests = [asyncio.create_task(post(server, stream=True)) for _ in range(3)]
+        await asyncio.sleep(0.1)
+        async with session.get(f"{server.url.removesuffix('/v1')}/metrics") as response:
+            page = await response.text()
+        assert 'num_requests_running{engine="0",model_name="Qwen/Qwen3-32B"} 2.0' in page
+        assert 'num_requests_waiting{engine="0",model_name="Qwen/Qwen3-32B"} 1.0' in page
+        await asyncio.gather(*requests)
+        assert max(sent.ttft for sent in server.sent) > 0.38
 
 
 SCHEMA: dict[str, Any] = {
