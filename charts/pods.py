@@ -238,10 +238,7 @@ SCRATCH_MOUNTS: Final = (mount("scratch", SCRATCH_PATH), SCRIPTS_MOUNT, mount("t
 
 
 def on_nodes(experiment: Experiment, kind: str, taint: str = NEURON_TAINT) -> dict[str, Any]:
-    """Settings of a pod that goes to the experiment's own nodes of ``kind``, which have ``taint``.
-
-    In one cluster, those of another experiment have the same keys, and other values.
-    """
+    """Sends a pod to the experiment's own nodes of ``kind``: those of others have other values."""
     value = taint_value(experiment)
     tolerated = k8s.Toleration(key=taint, operator="Equal", value=value, effect="NoSchedule")
     return {
@@ -282,10 +279,7 @@ def job(
 
 
 def acknowledged(pod: k8s.PodSpec, *findings: Accepted) -> dict[str, str]:
-    """Annotations for the object that makes ``pod``.
-
-    Besides ``findings``, they accept what each pod of ours has or what is seen in its containers.
-    """
+    """Annotations of what makes ``pod``: they accept ``findings``, and what is seen in the pod."""
     manifest = k8s.KubePod.manifest(spec=pod)["spec"]
     containers = [*manifest.get("initContainers", []), *manifest["containers"]]
     accepted = [NO_CPU_LIMIT, PULLED_ONCE]

@@ -93,10 +93,7 @@ def synth(file: str, *, account: str) -> int:
 
 
 def synthesised(deployment: Deployment) -> list[Stack]:
-    """The stacks of ``deployment`` from the assembly that this writes, with their status.
-
-    The CLI's output is shown only if it fails.
-    """
+    """Synthesises; returns the stacks with their status. Shows the CLI's output if it fails."""
     _synthesise(deployment)
     stacks = []
     for name, region in _stacks(deployment):

@@ -172,10 +172,7 @@ def draw(folder: Path) -> str:
 
 
 def show(deployment: Deployment, run_id: str | None) -> int:
-    """``make results``: lists the runs if there are several, otherwise downloads one.
-
-    Returns the exit status.
-    """
+    """``make results``: downloads a run, or lists several; returns the exit status."""
     print(deployment.headline, flush=True)
     runs, refusal = listing(deployment)
     if refusal:

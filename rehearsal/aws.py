@@ -73,10 +73,7 @@ def environment(url: str, region: str) -> dict[str, str]:
 
 
 def download_run(aws: Aws, bucket: str, run_dir: Path) -> str:
-    """Downloads everything below ``results/<its name>/`` into a folder; returns the count.
-
-    Raises RehearsalError if no run was merged.
-    """
+    """Downloads a run into ``run_dir``; returns the count. Raises RehearsalError without a run."""
     s3, prefix = aws.client("s3"), results_key(run_dir.name, "")
     pages = s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
     objects = [item for page in pages for item in page.get("Contents", [])]

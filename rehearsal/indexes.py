@@ -37,10 +37,7 @@ _POLL_SECONDS: Final = 0.1
 
 
 def isolated(setting: Setting) -> Outcome:
-    """Measures all variants, an index each, and brings the merged run.
-
-    Raises RehearsalError or ProcessError.
-    """
+    """Measures the indexes, and brings the merged run. Raises RehearsalError or ProcessError."""
     job = read_indexed_job(setting.layout.manifests)
     are_jobs = setting.experiment.workload is Workload.JOB
     servers = None if are_jobs else setting.endpoints.servers(setting, job)
@@ -82,10 +79,7 @@ class _Pods:
         return min(self.in_cluster, self.setting.endpoints.at_once or os.cpu_count() or 1)
 
     def run(self) -> dict[int, str]:
-        """Runs all indexes; returns why some failed. Prints a line where one starts or ends.
-
-        Raises RehearsalError if that takes too long.
-        """
+        """Runs all indexes; returns why some failed. Raises RehearsalError if it takes too long."""
         console, count = self.setting.console, self.job.indexes
         seconds = BENCHMARK_SECONDS * count
         deadline = time.monotonic() + seconds

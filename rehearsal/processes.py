@@ -175,10 +175,7 @@ def await_line(process: Process, log: Path, pattern: str, seconds: float) -> str
 def await_health(
     name: str, process: Process, url: str, log: Path, seconds: float = START_SECONDS
 ) -> None:
-    """Returns once ``/health`` beside ``/v1`` of ``url`` answers.
-
-    Raises ProcessError, at once if ``process`` has ended.
-    """
+    """Waits for ``/health`` beside ``/v1``. Raises ProcessError, at once if the process ends."""
 
     def healthy() -> bool | None:
         # Where the process has ended, whatever answers there is another one.

@@ -104,10 +104,7 @@ def create(aws: Aws, experiment: Experiment, layout: Layout) -> str:
 
 
 def compared(setting: Setting) -> Outcome:
-    """Measures services that run beside each other, which one benchmark asks in turn.
-
-    Raises RehearsalError or ProcessError.
-    """
+    """Measures services side by side, by one benchmark. Raises RehearsalError or ProcessError."""
     console, layout = setting.console, setting.layout
     servers = setting.endpoints.servers(setting, None)
     with contextlib.ExitStack() as stack:

@@ -73,10 +73,7 @@ _ON_TOKENS: Final = (
 
 
 def comparison_dashboards(scope: Construct, experiment: Experiment) -> list[cloudwatch.Dashboard]:
-    """The article's three figures, the speed-up in every case, then a section for each case.
-
-    Jobs publish no metric, and have none.
-    """
+    """Makes the article's figures, all speed-ups, a section a case. Jobs publish nothing."""
     if experiment.workload is Workload.JOB:
         return []
     sections = (_section(experiment, case) for case in experiment.benchmark.test_cases)

@@ -137,10 +137,7 @@ class Cell:
 def node(
     experiment: Experiment, name: str, statistic: str, *, period: Duration = MINUTE
 ) -> cloudwatch.Metric:
-    """A metric of Container Insights over all nodes.
-
-    Its Neuron metrics of single pods know device plugins only, and not DRA.
-    """
+    """A metric of Container Insights over all nodes: those of single pods do not know DRA."""
     return cloudwatch.Metric(
         namespace="ContainerInsights",
         metric_name=name,

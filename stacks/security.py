@@ -31,10 +31,7 @@ def acknowledge(scope: IConstruct, reasons: Mapping[str, str]) -> None:
 
 
 def skip(scope: IConstruct, kind: str, reasons: Mapping[str, str]) -> None:
-    """Accepts checkov's findings on resources of one type, ``scope`` and below: reasons by rule.
-
-    They become metadata of the resource, in checkov's own form.
-    """
+    """Accepts checkov's findings on resources of ``kind`` below ``scope``, as metadata, by rule."""
     resources = [
         cast(CfnResource, construct)
         for construct in scope.node.find_all()

@@ -45,10 +45,7 @@ _STYLES: Final = {"ok": "green", "warning": "yellow", "refused": "bold red"}
 
 
 def run(file: str) -> int:
-    """Prints the table for the experiment in ``file``; returns 1 if anything is refused.
-
-    Raises ExperimentError.
-    """
+    """Prints the table for ``file``; returns 1 if anything is refused. Raises ExperimentError."""
     experiment = load(file)
     try:
         deployment = Deployment.of(file)

@@ -50,10 +50,7 @@ def trainium_quota(deployment: Deployment) -> Iterator[Finding]:
 
 
 def cpu_quota(deployment: Deployment) -> Iterator[Finding]:
-    """Quota of the system nodes, and of the CPU nodes that run while graphs are compiled.
-
-    Too few for all compiles at once is not a refusal: they then take turns.
-    """
+    """Quota of system and compile nodes. Too few for all compiles is a warning: they take turns."""
     # An update starts a new system node before it ends an old one.
     system = 0
     if deployment.experiment.aws.cluster is None:

@@ -112,10 +112,7 @@ def not_ready(api: Api, selector: str) -> Iterator[str]:
 
 
 def why_no_nodes(deployment: Deployment, api: Api, group: Group) -> Iterator[str]:
-    """The reasons that EKS and Auto Scaling give for nodes that do not come.
-
-    Raises StageFailed for what stays as it is.
-    """
+    """Yields why EKS and Auto Scaling bring no nodes. Raises StageFailed for what does not pass."""
     _check_joining(deployment, api, group)
     failures = nodes.failures(deployment, group)
     for reason in failures:
