@@ -50,17 +50,17 @@ def start(deployment: Deployment, kind: Kind, size: int) -> datetime.datetime:
     if kind is Kind.TRAINIUM:
         nodes.cancel_stopper(deployment)
     # A guard that has fired by now is not missing, and must not get a later date.
-    if not group.size or _action(deployment, group) is None:
-        _await_late(deployment, group)
-        _write(deployment, group, nodes.now() + _limit(deployment, kind))
-        _still_guarded(deployment, group)
+    if not group.size or _action(group) is None:
+        _await_late(group)
+        _write(group, nodes.now() + _limit(group))
+        _still_guarded(group)
     size = max(size, group.size)
     for name in group.scaling_groups:  # whose largest size the guard had set to 0
         enlarge = deployment.client("autoscaling").update_auto_scaling_group
         enlarge(AutoScalingGroupName=name, MaxSize=size)
     # A stop brings the guard forward, also while EKS is busy.
-    nodes.resize(deployment, group, size, before=lambda: _still_guarded(deployment, group))
-    return _still_guarded(deployment, group)
+    nodes.resize(group, size, before=lambda: _still_guarded(group))
+    return _still_guarded(group)
 
 
 def count_from(deployment: Deployment, kind: Kind, ready: datetime.datetime) -> None:
@@ -69,11 +69,11 @@ def count_from(deployment: Deployment, kind: Kind, ready: datetime.datetime) -> 
     While capacity is awaited, the guard keeps the date of the start.
     """
     group = nodes.find(deployment, kind)
-    action = _action(deployment, group)
+    action = _action(group)
     if group is None or action is None or _begins(action) or action["Recurrence"] == _COUNTED:
         return
-    at = min(ready, nodes.now()) + _limit(deployment, kind)
-    _write(deployment, group, max(at, _at(action)), recurrence=_COUNTED)
+    at = min(ready, nodes.now()) + _limit(group)
+    _write(group, max(at, _at(action)), _COUNTED)
 
 
 def stop(deployment: Deployment, kind: Kind) -> bool:
@@ -87,11 +87,11 @@ def stop(deployment: Deployment, kind: Kind) -> bool:
         return False
     unguarded = None
     try:
-        _write(deployment, group, nodes.now() + _SOON)
+        _write(group, nodes.now() + _SOON)
     except DeploymentError as error:
         unguarded = error  # EKS is to be asked all the same
     try:
-        nodes.resize(deployment, group, 0)
+        nodes.resize(group, 0)
     except DeploymentError as error:
         if unguarded:
             raise DeploymentError(
@@ -107,19 +107,19 @@ def close(deployment: Deployment) -> None:
     """Gives each group without nodes and guard one that acts soon: no autoscaler may start any."""
     for group in nodes.groups(deployment):
         is_there = group.status not in _NO_NODES and group.scaling_groups
-        if is_there and not group.size and _action(deployment, group) is None:
-            _write(deployment, group, nodes.now() + _SOON)
+        if is_there and not group.size and _action(group) is None:
+            _write(group, nodes.now() + _SOON)
 
 
 def find(deployment: Deployment, kind: Kind) -> datetime.datetime | None:
     """When the group's guard will begin to act; None if it has begun, or if there is none."""
-    action = _action(deployment, nodes.find(deployment, kind))
+    action = _action(nodes.find(deployment, kind))
     return _at(action) if action and not _begins(action) else None
 
 
 def is_acting(deployment: Deployment, kind: Kind) -> bool:
     """Whether the group's guard has begun to scale it to 0."""
-    action = _action(deployment, nodes.find(deployment, kind))
+    action = _action(nodes.find(deployment, kind))
     return action is not None and _begins(action)
 
 
@@ -141,9 +141,9 @@ def _at_rest(deployment: Deployment, kind: Kind) -> Group:
     return group
 
 
-def _await_late(deployment: Deployment, group: Group) -> None:
+def _await_late(group: Group) -> None:
     """Waits until what a guard at rest is to do about now is done: it would end the next nodes."""
-    while (action := _action(deployment, group)) and _begins(action):
+    while (action := _action(group)) and _begins(action):
         now = nodes.now()
         since_hour = datetime.timedelta(minutes=now.minute, seconds=now.second)
         times = [now - (since_hour + INTERVAL / 2) % INTERVAL, _at(action)]
@@ -154,8 +154,8 @@ def _await_late(deployment: Deployment, group: Group) -> None:
         nodes.sleep((max(about_now) + _LATE - now).total_seconds() + 1)
 
 
-def _still_guarded(deployment: Deployment, group: Group) -> datetime.datetime:
-    action = _action(deployment, group)
+def _still_guarded(group: Group) -> datetime.datetime:
+    action = _action(group)
     if action is None:
         raise DeploymentError(f"Auto Scaling has no guard of the {group.kind} nodes")
     if _begins(action):
@@ -168,9 +168,9 @@ def _is_updated(deployment: Deployment, kind: Kind) -> bool:
     return group is not None and group.status == "UPDATING"
 
 
-def _limit(deployment: Deployment, kind: Kind) -> datetime.timedelta:
-    hours = {Kind.TRAINIUM: guard_hours, Kind.COMPILE: compile_guard_hours}[kind]
-    return datetime.timedelta(hours=hours(deployment.experiment))
+def _limit(group: Group) -> datetime.timedelta:
+    hours = {Kind.TRAINIUM: guard_hours, Kind.COMPILE: compile_guard_hours}[group.kind]
+    return datetime.timedelta(hours=hours(group.deployment.experiment))
 
 
 def _at(action: dict[str, Any]) -> datetime.datetime:
@@ -184,11 +184,13 @@ def _begins(action: dict[str, Any]) -> bool:
     return _at(action) <= nodes.now() + INTERVAL
 
 
-def _action(deployment: Deployment, group: Group | None) -> dict[str, Any] | None:
+def _action(group: Group | None) -> dict[str, Any] | None:
     """The guard as Auto Scaling has it: the last to act, if there are several scaling groups."""
+    if group is None:
+        return None
     actions: list[dict[str, Any]] = []
-    describe = deployment.client("autoscaling").describe_scheduled_actions
-    for name in group.scaling_groups if group else ():
+    describe = group.deployment.client("autoscaling").describe_scheduled_actions
+    for name in group.scaling_groups:
         answer = describe(AutoScalingGroupName=name, ScheduledActionNames=[_NAME])
         if not answer["ScheduledUpdateGroupActions"]:
             return None
@@ -196,16 +198,10 @@ def _action(deployment: Deployment, group: Group | None) -> dict[str, Any] | Non
     return max(actions, key=_at, default=None)
 
 
-def _write(
-    deployment: Deployment,
-    group: Group,
-    at: datetime.datetime,
-    *,
-    recurrence: str = _EVERY_INTERVAL,
-) -> None:
+def _write(group: Group, at: datetime.datetime, recurrence: str = _EVERY_INTERVAL) -> None:
     """Without a StartTime it would act within ``INTERVAL``, and its EndTime would delete it."""
     settings = {"ScheduledActionName": _NAME, "Recurrence": recurrence, **_NOTHING}
-    put = deployment.client("autoscaling").put_scheduled_update_group_action
+    put = group.deployment.client("autoscaling").put_scheduled_update_group_action
     for name in group.scaling_groups:
         try:
             put(AutoScalingGroupName=name, StartTime=at, **settings)

@@ -62,6 +62,7 @@ class Group:
     EKS follows these late, if somebody else changes them.
     """
 
+    deployment: Deployment
     kind: Kind
     name: str
     status: str
@@ -94,6 +95,7 @@ def find(deployment: Deployment, kind: Kind) -> Group | None:
         describe = deployment.client("autoscaling").describe_auto_scaling_groups
         scaling = describe(AutoScalingGroupNames=names)["AutoScalingGroups"]
     return Group(
+        deployment=deployment,
         kind=kind,
         name=name,
         status=described["status"],
@@ -118,29 +120,27 @@ def groups(deployment: Deployment) -> list[Group]:
     return [group for kind in Kind if (group := find(deployment, kind))]
 
 
-def resize(
-    deployment: Deployment, group: Group, size: int, before: Callable[[], object] = lambda: None
-) -> None:
+def resize(group: Group, size: int, before: Callable[[], object] = lambda: None) -> None:
     """Asks EKS for so many nodes and no more, and returns once EKS has carried that out.
 
     ``before`` is called before each attempt. Above 0 only ``guard.start`` may: no node stands
     unguarded.
     """
     try:
-        update = _accepted(deployment, group, size, before)
+        update = _accepted(group, size, before)
     except DeploymentError as error:
         if error.code not in _NOTHING_TO_DO:
             raise
         # Or what EKS refuses is done without it, by the guard.
-        if not (group.size == size if size else has_ended(deployment, group.kind)):
+        if not (group.size == size if size else has_ended(group.deployment, group.kind)):
             raise
         return
     for attempt in range(_UPDATE_TRIES):
         if update["status"] != "InProgress":
             break
         sleep(_UPDATE_SECONDS if attempt else _SOON_SECONDS)
-        update = deployment.client("eks").describe_update(
-            name=deployment.cluster_name, nodegroupName=group.name, updateId=update["id"]
+        update = group.deployment.client("eks").describe_update(
+            name=group.deployment.cluster_name, nodegroupName=group.name, updateId=update["id"]
         )["update"]
     if update["status"] != "Successful":
         reasons = [f": {error.get('errorMessage')}" for error in update.get("errors", [])]
@@ -161,16 +161,15 @@ def has_ended(deployment: Deployment, kind: Kind) -> bool:
     return group is not None and not group.size
 
 
-def _accepted(
-    deployment: Deployment, group: Group, size: int, before: Callable[[], object]
-) -> Mapping[str, Any]:
+def _accepted(group: Group, size: int, before: Callable[[], object]) -> Mapping[str, Any]:
+    eks, cluster = group.deployment.client("eks"), group.deployment.cluster_name
     # EKS takes no maxSize of 0.
     scaling = {"desiredSize": size} | ({"maxSize": size} if size else {"minSize": 0})
     for tries_left in itertools.count(_BUSY_TRIES - 1, -1):
         before()
         try:
-            update: Mapping[str, Any] = deployment.client("eks").update_nodegroup_config(
-                clusterName=deployment.cluster_name, nodegroupName=group.name, scalingConfig=scaling
+            update: Mapping[str, Any] = eks.update_nodegroup_config(
+                clusterName=cluster, nodegroupName=group.name, scalingConfig=scaling
             )["update"]
             break
         except DeploymentError as error:
@@ -180,14 +179,14 @@ def _accepted(
     return update
 
 
-def failures(deployment: Deployment, group: Group) -> list[str]:
+def failures(group: Group) -> list[str]:
     """Why the group's newest attempts at an instance failed, in the words of Auto Scaling.
 
     Empty if the newest has not. EKS tells of an issue until an attempt succeeds, so also when its
     cause is gone.
     """
     messages = []
-    scaling = deployment.client("autoscaling")
+    scaling = group.deployment.client("autoscaling")
     for name in group.scaling_groups:
         answer = scaling.describe_scaling_activities(AutoScalingGroupName=name, MaxRecords=5)
         for activity in answer["Activities"]:  # newest first

@@ -97,14 +97,14 @@ def _stacks(deployment: Deployment) -> Iterator[Row]:
 def _groups(deployment: Deployment) -> Iterator[Row]:
     for group in nodes.groups(deployment):
         yield group.kind.value, f"{group.size} asked for"
-        yield from _troubles(deployment, group)
+        yield from _troubles(group)
 
 
-def _troubles(deployment: Deployment, group: nodes.Group) -> Iterator[Row]:
+def _troubles(group: nodes.Group) -> Iterator[Row]:
     if group.status not in ("ACTIVE", "UPDATING"):
         yield group.kind.value, f"EKS: {group.status}"
     if group.size:
-        for trouble in (*nodes.failures(deployment, group), *group.issues):
+        for trouble in (*nodes.failures(group), *group.issues):
             yield group.kind.value, trouble
 
 
@@ -127,7 +127,7 @@ def _nodes(deployment: Deployment, joined: list[V1Node]) -> Iterator[Row]:
         label = node_label(deployment.experiment, group.kind)
         yield group.kind.value, f"{ready[label]} of {group.size} ready"
         if ready[label] < group.size:
-            yield from _troubles(deployment, group)
+            yield from _troubles(group)
     if system := members["system"]:
         yield "system", f"{ready['system']} of {system} ready"
 

@@ -40,6 +40,7 @@ _NO_CODE: Final = (
     *("packages/spectap/tests/", "packages/spectap/benchmarks/"),
 )
 """Folders that no template depends on, but for experiments' own files."""
+_CDK: Final = ("cdk", "--no-lookups", "--no-notices")
 _EXPERIMENT: Final = re.compile(r"^(aws|benchmark|capacity|models|serving):", re.MULTILINE)
 """The mark of an experiment file, also of one that is refused, among other YAML."""
 
@@ -170,7 +171,10 @@ def _compared(file: str, base: Path | None, scratch: Path) -> Comparison:
         stacks = [*pool.map(_stack, compared, [old.get(n, none) for n in compared], new.values())]
     stacks += [Section(name, "gone: a deploy deletes no stack") for name in old if name not in new]
     if base:
-        stacks.insert(0, Section("The experiment file", _text_diff(base / file, ROOT / file)))
+        a, b = ((tree / file).read_text("utf-8").splitlines() for tree in (base, ROOT))
+        name = Path(file).name
+        lines = difflib.unified_diff(a, b, f"before/{name}", f"after/{name}", lineterm="")
+        stacks.insert(0, Section("The experiment file", "\n".join(lines)))
     differing = tuple(section for section in stacks if section.text)
     before, after = (effects.read(scratch / name / "dist") for name in ("before", "after"))
     return Comparison(
@@ -212,7 +216,8 @@ def _synthesise(tree: Path, file: str, assembly: Path) -> None:
     context = ("--context", f"experiment={file}", "--context", "account=none")
     # The environment has the working tree's spectap installed; each side reads its own.
     spectap = {"PYTHONPATH": str(tree / "packages" / "spectap" / "src")}
-    result = _cdk(*context, "--output", assembly, "synth", "--quiet", cwd=tree, variables=spectap)
+    command = (*_CDK, *context, "--output", assembly, "synth", "--quiet")
+    result = _run(*command, cwd=tree, variables=spectap)
     if result.returncode:
         # What the app printed, unless something ended it before it could.
         usual = "Subprocess exited with error 1"
@@ -265,7 +270,7 @@ def _stack(name: str, old: Path, new: Path) -> Section:
     if old.read_bytes() == new.read_bytes():
         return Section(name, "")  # the CLI would take a second to say so
     options = ("--no-color", "--app", new.parent, "--method=template", "--template", old)
-    result = _cdk("diff", name, "--exclusively", *options)
+    result = _run(*_CDK, "diff", name, "--exclusively", *options)
     if result.returncode:
         raise DiffError(f"cdk diff failed for {name}: {' '.join(result.stderr.split())}")
     if "There were no differences" in result.stdout:
@@ -275,23 +280,13 @@ def _stack(name: str, old: Path, new: Path) -> Section:
     return Section(name, text.strip("\n"))
 
 
-def _text_diff(old: Path, new: Path) -> str:
-    before, after = (path.read_text("utf-8").splitlines() for path in (old, new))
-    names = (f"before/{old.name}", f"after/{new.name}")
-    return "\n".join(difflib.unified_diff(before, after, *names, lineterm=""))
-
-
-def _cdk(
-    *arguments: str | Path, cwd: Path | None = None, variables: Mapping[str, str] | None = None
-) -> subprocess.CompletedProcess[str]:
-    """Runs the CDK CLI. Standard error holds what the app prints."""
-    return _run("cdk", "--no-lookups", "--no-notices", *arguments, cwd=cwd, variables=variables)
-
-
 def _run(
     *command: str | Path, cwd: Path | None = None, variables: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Runs ``command`` without AWS credentials, and with more ``variables``."""
+    """Runs ``command`` without AWS credentials, and with more ``variables``.
+
+    Of the CDK CLI, standard error holds what the app prints.
+    """
     clean = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
     quiet = {"AWS_EC2_METADATA_DISABLED": "true", "CI": "true", "CDK_DISABLE_CLI_TELEMETRY": "true"}
     environment = {**clean, **quiet, **(variables or {})}

@@ -58,7 +58,7 @@ class Start(Stage):
                 return True
             progress.wait(reason)
             return None
-        why = why_no_nodes(self.deployment, api, group)
+        why = why_no_nodes(api, group)
         progress.wait("; ".join([f"{len(joined)} of {size} nodes are ready", *why]))
         return None
 
@@ -111,10 +111,10 @@ def not_ready(api: Api, selector: str) -> Iterator[str]:
             yield f"{pod.metadata.name}: {reason}"
 
 
-def why_no_nodes(deployment: Deployment, api: Api, group: Group) -> Iterator[str]:
+def why_no_nodes(api: Api, group: Group) -> Iterator[str]:
     """Yields why EKS and Auto Scaling bring no nodes. Raises StageFailed for what does not pass."""
-    _check_joining(deployment, api, group)
-    failures = nodes.failures(deployment, group)
+    _check_joining(api, group)
+    failures = nodes.failures(group)
     for reason in failures:
         if any(word in reason for word in _NEVER):
             raise StageFailed(f"the {group.kind} nodes cannot start: {reason}")
@@ -122,13 +122,13 @@ def why_no_nodes(deployment: Deployment, api: Api, group: Group) -> Iterator[str
         yield f"no node yet: {reason}"
 
 
-def _check_joining(deployment: Deployment, api: Api, group: Group) -> None:
+def _check_joining(api: Api, group: Group) -> None:
     """Raises StageFailed if an instance runs for long and is not a ready node."""
-    ready = {_instance(node) for node in _ready(deployment, api, group.kind)}
+    ready = {_instance(node) for node in _ready(group.deployment, api, group.kind)}
     if not (missing := sorted(group.in_service - ready)):
         return
     filters = [{"Name": "instance-id", "Values": missing}]
-    listed = deployment.client("ec2").describe_instances(Filters=filters)
+    listed = group.deployment.client("ec2").describe_instances(Filters=filters)
     for reservation in listed["Reservations"]:
         for instance in reservation["Instances"]:
             if instance["LaunchTime"] < nodes.now() - _JOINING:

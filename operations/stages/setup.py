@@ -208,4 +208,4 @@ class Compile(_Prepare):
         group = nodes.find(self.deployment, Kind.COMPILE)
         if group is None or not group.size:
             raise StageFailed("the compile nodes were scaled to 0, by hand or the guard")
-        return why_no_nodes(self.deployment, api, group)
+        return why_no_nodes(api, group)

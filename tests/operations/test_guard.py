@@ -210,7 +210,7 @@ def test_an_eks_that_refuses_what_changes_nothing_stops_nobody(operator: Operato
     operator.group(Kind.TRAINIUM).minimum = 1  # as somebody has asked for by hand
     group = nodes.find(operator.deployment, Kind.TRAINIUM)
     assert group
-    nodes.resize(operator.deployment, group, 0)
+    nodes.resize(group, 0)
     assert operator.group(Kind.TRAINIUM).scaled == 0
     operator.stop()
     operator.destroy()

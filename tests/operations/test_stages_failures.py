@@ -80,7 +80,7 @@ def test_what_failed_earlier_does_not_fail_a_start(
     launched = aws.clock.now() - datetime.timedelta(minutes=19)
     aws.facts.instances = [{"InstanceId": "i-0", "LaunchTime": launched}]
     with connected(deployment) as client:
-        why = [*why_no_nodes(deployment, client, group)]
+        why = [*why_no_nodes(client, group)]
     assert why == ["no node yet: VcpuLimitExceeded: it failed"]
 
 
