@@ -282,7 +282,7 @@ def test_it_ends_at_once_where_nothing_is_to_be_put_in_order() -> None:
     ],
 )
 def test_a_bad_environment_is_one_line(
-    sweep: Sweep, environment: dict[str, str], message: str
+    sweep: Sweep, environment: dict[str, Any], message: str
 ) -> None:
     sweep.write(isolated=bool(environment))
     assert message in sweep.run("Base", **environment).refusal()
