@@ -7,7 +7,8 @@ from itertools import pairwise
 from typing import Any, Final
 
 from benchmarks.harness import ANY, Bar, Group, Statement, stated
-from spectap.analysis.changes import Run, compare
+from spectap.analysis.changes import Run
+from spectap.analysis.compare import compare
 from spectap.analysis.grouping import at_load_points
 from spectap.analysis.stopping import last_rounds
 from spectap.analysis.summarise import summarise

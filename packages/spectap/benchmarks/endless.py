@@ -13,7 +13,7 @@ from benchmarks import harness, verdicts
 from benchmarks.harness import Bar, Group, Statement
 from benchmarks.verdicts import COST
 from spectap.analysis.summarise import summarise
-from spectap.analysis.summary import Action
+from spectap.analysis.verdicts import Action
 from spectap.inputs.config import Config
 from spectap.inputs.prompt import Form
 from spectap.records.answer import CheckedAnswer

@@ -17,7 +17,8 @@ from benchmarks import harness, simulation, verdicts
 from benchmarks.harness import Bar, Group, Statement
 from benchmarks.simulation import RANGE, SIDES, World, slower
 from benchmarks.verdicts import COST, SPEED, Truth
-from spectap.analysis.changes import Run, compare
+from spectap.analysis.changes import Run
+from spectap.analysis.compare import compare
 from spectap.analysis.grouping import CasePoint
 from spectap.analysis.summarise import summarise, summarise_ledgers
 from spectap.inputs.config import Config

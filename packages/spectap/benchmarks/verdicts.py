@@ -9,7 +9,8 @@ from typing import Final
 from benchmarks.harness import ANY, Bar, Statement, stated
 from spectap.analysis.estimate import MARGIN
 from spectap.analysis.grouping import CasePoint
-from spectap.analysis.summary import Answer, Case, Claim, Crossover, Ladder, Summary
+from spectap.analysis.summary import Case, Crossover, Ladder, Summary
+from spectap.analysis.verdicts import Answer, Claim
 
 SPEED: Final = "speed"
 COST: Final = "cost"

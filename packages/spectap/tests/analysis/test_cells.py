@@ -11,7 +11,7 @@ from spectap.analysis.cells import goodput, lateness, share_interval
 from spectap.analysis.claims import obstacle
 from spectap.analysis.estimate import ALPHA
 from spectap.analysis.summarise import summarise_ledgers
-from spectap.analysis.summary import Finding
+from spectap.analysis.verdicts import Finding
 from spectap.inputs.config import Objectives
 from spectap.records.record import Record
 from tests import samples

@@ -10,7 +10,8 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from benchmarks.comparing import SamePrompts
-from spectap.analysis.changes import Changes, Figure, Run, compare
+from spectap.analysis.changes import Changes, Figure, Run
+from spectap.analysis.compare import compare
 from spectap.analysis.correctness import correctness
 from spectap.analysis.summarise import summarise
 from spectap.errors import RunError

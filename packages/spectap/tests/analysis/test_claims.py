@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from spectap.analysis.claims import Family, claim, holm, judge
 from spectap.analysis.estimate import ALPHA, Estimate
-from spectap.analysis.summary import Action, Answer, Claim
+from spectap.analysis.verdicts import Action, Answer, Claim
 from tests import samples
 
 P_VALUES = st.lists(st.floats(0, 1), min_size=1, max_size=20).map(lambda p: dict(enumerate(p)))

@@ -9,7 +9,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from spectap.analysis.correctness import correctness
 from spectap.analysis.summarise import summarise
-from spectap.analysis.summary import Action
+from spectap.analysis.verdicts import Action
 from spectap.inputs.config import Config
 from spectap.inputs.prompt import Form
 from spectap.names import WARM_UP

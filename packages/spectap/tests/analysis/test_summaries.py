@@ -11,7 +11,8 @@ from syrupy.assertion import SnapshotAssertion
 import spectap
 from spectap.analysis import summary
 from spectap.analysis.summarise import summarise, summarise_ledgers
-from spectap.analysis.summary import Finding, Summary
+from spectap.analysis.summary import Summary
+from spectap.analysis.verdicts import Finding
 from tests.analysis import ledgers
 from tests.snapshots import TextSnapshot
 

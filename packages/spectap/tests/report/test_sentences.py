@@ -10,7 +10,8 @@ from syrupy.assertion import SnapshotAssertion
 from spectap.analysis.claims import judge, obstacle
 from spectap.analysis.correctness import correctness
 from spectap.analysis.summarise import summarise, summarise_ledgers
-from spectap.analysis.summary import Case, Cell, Claim, Comparison, Finding, Summary, Verdict
+from spectap.analysis.summary import Case, Cell, Summary
+from spectap.analysis.verdicts import Claim, Comparison, Finding, Verdict
 from spectap.report import caveats, headline, quality, sentences
 from spectap.report.results import Results
 from tests.analysis import ledgers, test_correctness

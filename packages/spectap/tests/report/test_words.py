@@ -8,7 +8,8 @@ import pytest
 
 from spectap import metrics, wording
 from spectap.analysis.estimate import Interval
-from spectap.analysis.summary import Case, Crossover, Finding, Ladder, Verdict, to_json
+from spectap.analysis.summary import Case, Crossover, Ladder, to_json
+from spectap.analysis.verdicts import Finding, Verdict
 from spectap.inputs import load_points
 from spectap.inputs.load_points import LoadPoint
 from spectap.inputs.prompt import LeftOut, UsedSet

@@ -12,7 +12,7 @@ import pytest
 
 from spectap.analysis import crosscheck
 from spectap.analysis.summarise import summarise
-from spectap.analysis.summary import Finding
+from spectap.analysis.verdicts import Finding
 from spectap.endpoint import counters, greedy
 from spectap.endpoint.counters import COUNTERS
 from spectap.errors import RunError

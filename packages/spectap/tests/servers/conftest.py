@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from spectap.analysis.summary import Cell, Summary, Verdict
+from spectap.analysis.summary import Cell, Summary
+from spectap.analysis.verdicts import Verdict
 from spectap.commands import recorded
 from spectap.metrics import Metric
 from spectap.records.ledger import read_ledger

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from spectap.analysis.summary import Finding
+from spectap.analysis.verdicts import Finding
 from tests.servers.conftest import Measure
 from tests.servers.scripted import STEP, Answer, Exchange, chunk, on_sd, usage, whole
 

@@ -13,7 +13,7 @@ from time import sleep
 
 import pytest
 
-from spectap.analysis.summary import Finding
+from spectap.analysis.verdicts import Finding
 from spectap.tap.token_meter import Meter
 from tests.servers.conftest import Measure
 from tests.servers.scripted import TOKENS, Exchange, chunk, on_sd, usage

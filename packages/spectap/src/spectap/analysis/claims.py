@@ -8,7 +8,8 @@ from typing import Any, Final, Generic, TypeVar
 from spectap.analysis.contrasts import Contrast, Question
 from spectap.analysis.estimate import MARGIN, Estimate
 from spectap.analysis.grouping import CellKey
-from spectap.analysis.summary import Action, Answer, Cell, Claim, Finding, Verdict
+from spectap.analysis.summary import Cell
+from spectap.analysis.verdicts import Action, Answer, Claim, Finding, Verdict
 
 _Key = TypeVar("_Key", bound=Hashable)
 

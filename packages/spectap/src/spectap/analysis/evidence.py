@@ -16,7 +16,8 @@ from spectap.analysis.contrasts import Contrast, contrast, pooled_over_cases
 from spectap.analysis.crosscheck import Check
 from spectap.analysis.estimate import Component, Estimate
 from spectap.analysis.grouping import CellKey, Cells, Kind, Plan, Unit
-from spectap.analysis.summary import Cell, Finding, Verdict
+from spectap.analysis.summary import Cell
+from spectap.analysis.verdicts import Finding, Verdict
 from spectap.inputs.config import Config
 from spectap.names import CONTROL, WARM_UP
 from spectap.records.ledger import last_attempts

@@ -22,7 +22,7 @@ from spectap.analysis.estimate import (
 )
 from spectap.analysis.evidence import Evidence
 from spectap.analysis.grouping import CellKey
-from spectap.analysis.summary import Wait
+from spectap.analysis.verdicts import Wait
 from spectap.inputs.load_points import FEWEST_ROUNDS
 from spectap.metrics import Metric
 from spectap.records.record import Record

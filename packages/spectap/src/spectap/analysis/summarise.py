@@ -17,17 +17,8 @@ from spectap.analysis.grouping import CellKey, Plan
 from spectap.analysis.ladder import crossover
 from spectap.analysis.over_cases import matched_baselines, of_classes, windows
 from spectap.analysis.published import reproductions
-from spectap.analysis.summary import (
-    Answer,
-    Case,
-    Comparison,
-    Correctness,
-    Finding,
-    Ladder,
-    Summary,
-    Verdict,
-    Wait,
-)
+from spectap.analysis.summary import Case, Correctness, Ladder, Summary
+from spectap.analysis.verdicts import Answer, Comparison, Finding, Verdict, Wait
 from spectap.inputs.config import Config
 from spectap.inputs.load_points import kinds
 from spectap.inputs.prompt import UsedSet

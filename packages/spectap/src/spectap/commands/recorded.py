@@ -115,17 +115,17 @@ def compare(arguments: argparse.Namespace) -> int:
     old, new = arguments.old, arguments.new
     if old.resolve() == new.resolve():
         raise RunError(f"{new}: is compared with itself")
-    from spectap.analysis import changes
+    from spectap.analysis import compare as comparing
     from spectap.analysis.summary import to_json
     from spectap.report import markdown, terminal
     from spectap.report.changes import of_changes
 
     error = arguments.launch_error
-    compared = changes.compare(
+    compared = comparing.compare(
         _run(old),
         _run(new),
         arguments.fail_below,
-        changes.LAUNCH_ERROR if error is None else error,
+        comparing.LAUNCH_ERROR if error is None else error,
     )
     if arguments.json:
         print(to_json(compared), end="")

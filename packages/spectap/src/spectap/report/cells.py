@@ -7,7 +7,8 @@ from functools import partial
 from typing import Final
 
 from spectap import metrics, wording
-from spectap.analysis.summary import Answer, Cell, Claim, Overall, Summary
+from spectap.analysis.summary import Cell, Overall, Summary
+from spectap.analysis.verdicts import Answer, Claim
 from spectap.metrics import Metric
 from spectap.report import palette, phrases
 from spectap.report.view import Columns, Row, Table, grouped

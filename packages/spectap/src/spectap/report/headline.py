@@ -14,16 +14,8 @@ from typing import Final
 from spectap import metrics, wording
 from spectap.analysis import claims
 from spectap.analysis.estimate import MARGIN, Interval
-from spectap.analysis.summary import (
-    Action,
-    Answer,
-    Case,
-    Cell,
-    Claim,
-    Comparison,
-    Overall,
-    Summary,
-)
+from spectap.analysis.summary import Case, Cell, Overall, Summary
+from spectap.analysis.verdicts import Action, Answer, Claim, Comparison
 from spectap.inputs import load_points
 from spectap.inputs.config import Config
 from spectap.inputs.load_points import LoadPoint

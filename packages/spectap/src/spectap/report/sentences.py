@@ -4,17 +4,8 @@ from itertools import pairwise
 from typing import Final
 
 from spectap import wording
-from spectap.analysis.summary import (
-    Action,
-    Answer,
-    Case,
-    Cell,
-    Claim,
-    Crossover,
-    Finding,
-    Ladder,
-    Summary,
-)
+from spectap.analysis.summary import Case, Cell, Crossover, Ladder, Summary
+from spectap.analysis.verdicts import Action, Answer, Claim, Finding
 from spectap.inputs.load_points import FEWEST_ROUNDS
 from spectap.report import phrases
 

@@ -11,7 +11,8 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from spectap import metrics
 from spectap.analysis.cells import limits_of
 from spectap.analysis.estimate import Interval
-from spectap.analysis.summary import Case, Cell, Comparison, Crossover, Summary
+from spectap.analysis.summary import Case, Cell, Crossover, Summary
+from spectap.analysis.verdicts import Comparison
 from spectap.inputs import load_points
 from spectap.inputs.load_points import LoadPoint
 from spectap.report import cells, palette, phrases
