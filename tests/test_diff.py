@@ -10,8 +10,10 @@ from typing import Any, Final
 
 import pytest
 
+from experiment import Experiment
 from experiment.loader import parse
 from tests.experiment.files import ARTICLE_TEXT, edited
+from tests.operations.operators import write_assembly
 from tests.synthesis import by_name, render
 from tools import diff, effects
 from tools.effects import DiffWarning
@@ -159,7 +161,7 @@ def cdk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
 
 
 @pytest.fixture
-def synthesised(monkeypatch: pytest.MonkeyPatch) -> None:
+def synthesised(article: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
     """Synthesis writes what differs by the window alone, for the CLI's own diff."""
 
     def synthesise(tree: Path, file: str, assembly: Path) -> None:
@@ -167,18 +169,7 @@ def synthesised(monkeypatch: pytest.MonkeyPatch) -> None:
         pod = {"kind": "Job", "metadata": {"name": f"a-{window:0>8}"}, "window": window}
         (assembly / "dist").mkdir(parents=True)
         (assembly / "dist" / "0001-llmperf.k8s.yaml").write_text(json.dumps(pod, indent=1))
-        artifacts = {}
-        for name, manifest in (("article-serving", json.dumps([pod])), ("article-network", "[]")):
-            everything = {"Type": "Custom::Any", "Properties": {"Manifest": manifest}}
-            template = assembly / f"{name}.template.json"
-            template.write_text(json.dumps({"Resources": {"Everything": everything}}))
-            artifacts[name] = {
-                "type": "aws:cloudformation:stack",
-                "environment": "aws://a/b",
-                "properties": {"templateFile": template.name},
-            }
-        text = json.dumps({"version": "38.0.0", "artifacts": artifacts})
-        (assembly / "manifest.json").write_text(text)
+        write_assembly(assembly, article, ["serving", "network"], [pod])
 
     monkeypatch.setattr(diff, "_synthesise", synthesise)
     clis = Path(__file__).parents[1] / "node_modules" / ".bin"

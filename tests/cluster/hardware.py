@@ -2,13 +2,14 @@
 
 from typing import Any, Final
 
-from charts.names import COMPILE_NODES, NODE_GROUP_LABEL, TRAINIUM_NODES, node_label
+from charts.names import COMPILE_NODES, TRAINIUM_NODES
 from charts.namespace import DRIVER
 from experiment import hardware
 from experiment.hardware import InstanceType
 from experiment.variants import variants
 from stacks.nodes import VOLUME_GIB
 from tests.cluster.api import Manifest
+from tests.stacks.templates import node_group
 from tests.synthesis import Synthesised
 
 _COLUMNS: Final = 4
@@ -26,14 +27,14 @@ def trainium_node(synthesised: Synthesised, number: int, instance: InstanceType)
         f"trainium-{number}",
         instance.name,
         experiment.capacity.availability_zone,
-        _node_group(synthesised, "trainium", TRAINIUM_NODES),
+        node_group(synthesised, TRAINIUM_NODES),
         allocatable(instance.vcpus, instance.memory_gib, disk_gib=disk, pods=pods),
     )
 
 
 def system_nodes(synthesised: Synthesised) -> list[Manifest]:
     """The CPU nodes, m7i.xlarge, that the cluster stack asks for."""
-    group = _node_group(synthesised, "cluster")
+    group = node_group(synthesised, None)
     zones = synthesised.experiment.aws.availability_zones
     room = allocatable(4, 16, disk_gib=100, pods=58)
     return [
@@ -44,7 +45,7 @@ def system_nodes(synthesised: Synthesised) -> list[Manifest]:
 
 def compile_nodes(synthesised: Synthesised) -> list[Manifest]:
     """As many as the stage that compiles starts."""
-    group = _node_group(synthesised, "trainium", COMPILE_NODES)
+    group = node_group(synthesised, COMPILE_NODES)
     (zone, *_) = synthesised.experiment.aws.availability_zones
     instance = synthesised.experiment.compile_instance
     room = allocatable(instance.vcpus, instance.memory_gib, disk_gib=VOLUME_GIB, pods=737)
@@ -52,17 +53,6 @@ def compile_nodes(synthesised: Synthesised) -> list[Manifest]:
         _node(f"compile-{i}", instance.name, zone, group, room)
         for i in range(hardware.compile_nodes(len(variants(synthesised.experiment))))
     ]
-
-
-def _node_group(synthesised: Synthesised, stack: str, kind: str | None = None) -> dict[str, Any]:
-    label = node_label(synthesised.experiment, kind) if kind else None
-    (group,) = (
-        resource["Properties"]
-        for resource in synthesised.template(stack)["Resources"].values()
-        if resource["Type"] == "AWS::EKS::Nodegroup"
-        and resource["Properties"].get("Labels", {}).get(NODE_GROUP_LABEL) == label
-    )
-    return dict(group)
 
 
 def _node(

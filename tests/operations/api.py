@@ -5,6 +5,7 @@
 
 import contextlib
 import json
+import re
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -16,6 +17,12 @@ from urllib.parse import parse_qs, urlsplit
 from kubernetes.client import ApiClient, CoreV1Event, V1Pod
 
 RUNNING: Final = {"running": {"startedAt": "2026-11-22T10:00:00Z"}}
+
+
+def path(manifest: dict[str, Any]) -> str:
+    """The end of an object's path, such as ``pods/a``."""
+    plural = re.sub("y$", "ie", manifest["kind"].lower())
+    return f"{plural}s/{manifest['metadata']['name']}"
 
 
 def meta(name: str, labels: dict[str, str] | None = None) -> dict[str, Any]:

@@ -3,9 +3,12 @@
 import copy
 import functools
 import io
+import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
+from unittest import mock
 
 import cdk8s
 import pytest
@@ -15,6 +18,7 @@ from charts.manifests import charts
 from charts.names import Deployed, bucket_name
 from experiment import Experiment, load
 from experiment.loader import parse
+from operations import __main__ as commands
 from operations import cluster
 from operations.account import Deployment
 from operations.cluster import ADDRESS_VARIABLE
@@ -116,6 +120,13 @@ def put(aws: FakeAws, *keys: str, body: str = "") -> None:
     """Objects in the experiment's bucket, which is made if there is none."""
     for key in keys:
         aws.store.put(bucket_name(article(), ACCOUNT), key, body)
+
+
+def called(name: str, file: str, *options: str) -> int:
+    """As a person calls a command; returns the exit status."""
+    words = ["deployment", name, *options, "--experiment", file]
+    with mock.patch.object(sys, "argv", words), mock.patch.object(signal, "signal"):
+        return commands.main()
 
 
 def performed(stage: Stage, log: TextIO | None = None) -> str:

@@ -285,14 +285,16 @@ def write_assembly(
         "Properties": {"BucketName": bucket_name(experiment, ACCOUNT)},
     }
     resources = {"serving": {"Everything": applied}, "model-store": {"Bucket": store}}
-    artifacts = {}
+    artifacts: dict[str, dict[str, Any]] = {}
     for label in stacks:
         name = f"{experiment.name}-{label}"
         environment = f"aws://{ACCOUNT}/{REGION}"
+        template = folder / f"{name}.template.json"
+        template.write_text(json.dumps({"Resources": resources.get(label, {})}))
         artifacts[name] = {"type": "aws:cloudformation:stack", "environment": environment}
-        template = {"Resources": resources.get(label, {})}
-        (folder / f"{name}.template.json").write_text(json.dumps(template))
-    (folder / "manifest.json").write_text(json.dumps({"artifacts": artifacts}))
+        artifacts[name] |= {"properties": {"templateFile": template.name}}
+    text = json.dumps({"version": "38.0.0", "artifacts": artifacts})
+    (folder / "manifest.json").write_text(text)
 
 
 @contextlib.contextmanager

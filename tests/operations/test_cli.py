@@ -20,7 +20,7 @@ from operations import lifecycle
 from operations.account import Deployment, DeploymentError
 from operations.cluster import token as cluster_token
 from tests.experiment.files import REGION
-from tests.operations.conftest import at
+from tests.operations.conftest import at, called
 from tests.operations.fake_aws import FakeAws
 
 
@@ -43,12 +43,8 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path
 def test_each_command_passes_its_function_what_it_takes(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def run(*arguments: str) -> None:
-        monkeypatch.setattr("sys.argv", ["deployment", *arguments])
-        commands.main()
-
     with pytest.raises(SystemExit):
-        run("--help")
+        called("--help", "")
     names = re.findall(r"^    ([a-z]+)", capsys.readouterr().out, re.MULTILINE)
     assert len(names) > 10
     import_module = importlib.import_module
@@ -58,7 +54,7 @@ def test_each_command_passes_its_function_what_it_takes(
     monkeypatch.setattr(commands, "importlib", specified)
     monkeypatch.setattr(Deployment, "of", lambda file: at({}))
     for name in names:
-        run(name, "--experiment", "experiments/article.yaml")
+        called(name, "experiments/article.yaml")
 
 
 def test_the_roles_of_workflows_are_deployed_alone(

@@ -29,10 +29,9 @@ from spectap.names import COMPLETE, MERGED, results_key, variant_run
 from tests.conftest import edited as edited_file
 from tests.experiment.files import swept
 from tests.operations.api import Objects, meta
-from tests.operations.conftest import at, performed, put, sizes, with_nodes
+from tests.operations.conftest import at, called, performed, put, sizes, with_nodes
 from tests.operations.fake_aws import FakeAws
 from tests.operations.operators import STAGES
-from tests.operations.test_stages_failures import called
 from tests.run_make import ROOT
 
 
@@ -213,7 +212,7 @@ def test_measuring_a_complete_sweep_anew_is_refused_before_anything_costs(
     deployment = Deployment.of(str(edited_file(tmp_path, SWEEP)))
     with_nodes(aws)
     complete(aws, deployment)
-    assert called("experiment", deployment, "--yes", "--again") == 1
+    assert called("experiment", deployment.file, "--yes", "--again") == 1
     refusal = capsys.readouterr().err
     assert refusal.startswith(f"run {run_id(deployment.experiment)} is complete")
     assert "another sweep.run makes another run" in refusal

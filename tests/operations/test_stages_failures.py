@@ -5,14 +5,12 @@ import signal
 import sys
 from collections.abc import Callable
 from typing import Any, ClassVar, Final
-from unittest import mock
 
 import pytest
 
 from charts.names import DEVICES, NODE_GROUP_LABEL, TRAINIUM_NODES
 from charts.sweep_job import EXIT_PERMANENT
 from operations import cluster, guard, nodes, pods, stages
-from operations.__main__ import main
 from operations.account import Bucket, Deployment, DeploymentError
 from operations.cluster import connected
 from operations.nodes import Kind
@@ -22,7 +20,16 @@ from operations.stages.setup import Compile
 from operations.stages.stage import Progress, Stage, StageFailed
 from tests.experiment.files import REGION
 from tests.operations.api import RUNNING, Objects, container, ended, meta, pod
-from tests.operations.conftest import at, performed, put, scale, sizes, with_cluster, with_nodes
+from tests.operations.conftest import (
+    at,
+    called,
+    performed,
+    put,
+    scale,
+    sizes,
+    with_cluster,
+    with_nodes,
+)
 from tests.operations.fake_aws import FakeAws
 
 JOB: Final = "compile-qwen-vllm-1"
@@ -261,18 +268,11 @@ def test_the_logs_are_in_the_bucket_first(
     assert sizes(aws) == [0, 0]
 
 
-def called(name: str, deployment: Deployment, *options: str) -> int:
-    """As a person calls a command; returns the exit status."""
-    words = ["deployment", name, *options, "--experiment", deployment.file]
-    with mock.patch.object(sys, "argv", words), mock.patch.object(signal, "signal"):
-        return main()
-
-
 def test_without_a_terminal_no_node_is_started_unasked(
     aws: FakeAws, deployment: Deployment, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with_nodes(aws)
-    assert called("start", deployment) == 1
+    assert called("start", deployment.file) == 1
     printed = capsys.readouterr()
     assert "1 x trn2.48xlarge: 35.76 USD an hour, for 4.0 hours at most" in printed.out
     assert printed.err == "there is no terminal to ask on; YES=1 begins without asking\n"
@@ -283,7 +283,7 @@ def test_without_a_terminal_no_node_is_started_unasked(
 
 def test_stop_asks_for_the_stack_once(aws: FakeAws, deployment: Deployment) -> None:
     with_nodes(aws, 1)
-    assert called("stop", deployment) == 0
+    assert called("stop", deployment.file) == 0
     assert sizes(aws) == [0, 0]
     requests = zip(aws.calls, aws.requests, strict=True)
     stacks = [r["StackName"] for call, r in requests if call == "cloudformation:DescribeStacks"]

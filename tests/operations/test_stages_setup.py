@@ -2,15 +2,13 @@
 
 import json
 import shutil
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from subprocess import CompletedProcess
-from typing import Any, Final
+from typing import Any
 
 import pytest
 
-from operations import __main__ as commands
 from operations import cluster, lifecycle
 from operations.account import Deployment, DeploymentError
 from operations.lifecycle import Stack
@@ -18,16 +16,11 @@ from operations.preflight.check import ok, refused, warning
 from operations.stages import setup
 from operations.stages.setup import Check, Compile, Download, Restore
 from stacks.limits import LAST_APPLIED
-from tests.operations.api import Objects
-from tests.operations.conftest import at, performed, put, rendered, with_cluster
+from tests.operations.api import Objects, path
+from tests.operations.conftest import at, called, performed, put, rendered, with_cluster
 from tests.operations.fake_aws import FakeAws
 from tests.operations.operators import write_assembly
 from tests.run_make import contents
-
-PLURALS: Final = {
-    "NetworkPolicy": "networkpolicies",
-    "ValidatingAdmissionPolicy": "validatingadmissionpolicies",
-}
 
 
 def test_a_deploy_that_goes_on_is_waited_for(
@@ -90,17 +83,13 @@ def test_a_synthesis_in_another_terminal_takes_nothing_from_a_command(
         said = "\nA warning\nSupply a stack id (a, b)" if status == 0 else "Other CLIs are reading"
         return CompletedProcess([*words], status, "", f"{said}\n")
 
-    def synth(*words: str) -> int:
-        monkeypatch.setattr(sys, "argv", ["deployment", "synth", "--experiment", *words])
-        return commands.main()
-
     monkeypatch.setattr(lifecycle, "ROOT", tmp_path)
     monkeypatch.setattr(lifecycle, "run", cli)
     lifecycle.synthesised(deployment)
     (tmp_path / "dist").mkdir()
     (tmp_path / "dist" / "0009-stale.k8s.yaml").touch()
     (tmp_path / "dist" / "spectap.whl").touch()
-    assert synth(deployment.file) == 0
+    assert called("synth", deployment.file) == 0
     printed = capsys.readouterr()
     assert printed.out.startswith("cdk.out/article-none/: 1 templates; dist/: 1 manifests\n")
     assert printed.err == "A warning\n"
@@ -115,7 +104,7 @@ def test_a_synthesis_in_another_terminal_takes_nothing_from_a_command(
         ((str(tmp_path / "broken.yaml"),), "broken.yaml"),
         ((deployment.file, "--account", "../12"), "ACCOUNT = '../12': must be 12 digits, or none"),
     ):
-        assert synth(*words) == 1
+        assert called("synth", *words) == 1
         (error,) = capsys.readouterr().err.splitlines()
         assert line in error
     assert contents(tmp_path).items() - {("broken.yaml", b"name: [")} == written.items()
@@ -139,8 +128,7 @@ def manifests(
     write_assembly(tmp_path, deployment.experiment, ["serving"], manifests)
     monkeypatch.setattr(lifecycle, "assembly", lambda _: tmp_path)
     for manifest in manifests:
-        plural = PLURALS.get(manifest["kind"], f"{manifest['kind'].lower()}s")
-        api.named[f"{plural}/{manifest['metadata']['name']}"] = manifest
+        api.named[path(manifest)] = manifest
     return manifests
 
 
@@ -167,8 +155,7 @@ def test_objects_of_groups_and_kinds_that_few_have_are_asked_for(
     deployment = at({"benchmark.rounds": 6, "benchmark.launches": 3})
     with cluster.connected(deployment) as client:
         for manifest in rendered(deployment.experiment):
-            plural = PLURALS.get(manifest["kind"], f"{manifest['kind'].lower()}s")
-            api.named[f"{plural}/{manifest['metadata']['name']}"] = None
+            api.named[path(manifest)] = None
             assert cluster.find(client, manifest) is None
     paths = {request.partition("/apis/")[2] for request in api.requests}
     assert {

@@ -22,12 +22,13 @@ def resolved(value: Any, reference: str = REGION) -> str:
     return "".join(piece if isinstance(piece, str) else reference for piece in parts)
 
 
-def node_group(synthesised: Synthesised, kind: str) -> dict[str, Any]:
-    labels = {NODE_GROUP_LABEL: node_label(synthesised.experiment, kind)}
+def node_group(synthesised: Synthesised, kind: str | None) -> dict[str, Any]:
+    """The group of nodes of a kind, or the one of the CPU nodes that stand always."""
+    label = node_label(synthesised.experiment, kind) if kind else None
     (group,) = (
         resource["Properties"]
         for _, resource in synthesised.resources("AWS::EKS::Nodegroup")
-        if resource["Properties"].get("Labels") == labels
+        if resource["Properties"].get("Labels", {}).get(NODE_GROUP_LABEL) == label
     )
     return dict(group)
 

@@ -17,7 +17,7 @@ from tests.operations.fake_aws.cloudformation import CloudFormation
 from tests.operations.fake_aws.eks import Eks, Machines, NodeGroup, Pace
 from tests.operations.fake_aws.facts import ACCOUNT, Facts, Store
 from tests.operations.fake_aws.scaling import AutoScaling
-from tests.operations.fake_aws.service import HOUR, MINUTE, Answer, Client, Clock
+from tests.operations.fake_aws.service import HOUR, MINUTE, Answer, Client, Clock, refused
 
 __all__ = ["ACCOUNT", "HOUR", "MINUTE", "REGION", "FakeAws", "Lost", "action"]
 
@@ -125,13 +125,10 @@ class FakeAws:
 
 
 def _denial(call: str) -> ClientError:
-    """In the words of IAM. A call by HEAD has no body to say why."""
+    """In the words of IAM."""
     code = "UnauthorizedOperation" if call.startswith("ec2:") else "AccessDeniedException"
     message = (
         f"User: arn:aws:iam::{ACCOUNT}:user/person is not authorized to perform: "
         f"{action(call)} because no identity-based policy allows the action"
     )
-    operation = call.partition(":")[2]
-    if operation.startswith("Head"):
-        code, message = "403", "Forbidden"
-    return ClientError({"Error": {"Code": code, "Message": message}}, operation)
+    return refused(code, message, call.partition(":")[2])

@@ -29,7 +29,7 @@ from spectap.inputs import config
 from spectap.names import COMPLETE, CONFIG, MERGED, results_key, variant_run
 from stacks.limits import LAST_APPLIED
 from tests.experiment.files import REGION
-from tests.operations.api import Objects
+from tests.operations.api import Objects, path
 from tests.operations.fake_aws import FakeAws
 from tests.operations.fake_aws.service import MINUTE
 
@@ -40,7 +40,6 @@ _VERSION: Final = (
     *("major", "minor", "gitVersion", "gitCommit", "gitTreeState"),
     *("buildDate", "goVersion", "compiler", "platform"),
 )
-_PLURALS: Final = {"NetworkPolicy": "networkpolicies"}
 
 
 @dataclass
@@ -110,10 +109,9 @@ class Cluster:
         """As the deploy does it; from now on what they say goes on."""
         was_empty, self._works = not self._works, []
         for manifest in manifests:
-            kind, name = manifest["kind"], manifest["metadata"]["name"]
             applied = json.dumps(manifest)
             manifest["metadata"]["annotations"] = {LAST_APPLIED: applied}
-            self._objects.named[f"{_PLURALS.get(kind, f'{kind.lower()}s')}/{name}"] = manifest
+            self._objects.named[path(manifest)] = manifest
             self._create(manifest)
         if was_empty:
             self._look()
