@@ -6,7 +6,7 @@ import fcntl
 import functools
 import gc
 import os
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from tests.experiment import files
 from tests.matrix import MATRIX, SWEEP, THREE_VARIANTS
 
 if TYPE_CHECKING:
-    from tests.synthesis import Synthesised
+    from tests.synthesis import Of, Synthesised, Vary
 
 # Each worker has one core, and V8's four threads for compiling and collecting, on that one, cost
 # a synthesis a sixth of its CPU.
@@ -48,7 +48,7 @@ def article() -> Experiment:
 
 
 @pytest.fixture(scope="session")
-def variation(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Experiment]:
+def variation(tmp_path_factory: pytest.TempPathFactory) -> Vary:
     """Makes an experiment that differs from the article's in the dotted fields given."""
     directory = tmp_path_factory.mktemp("variations")
 
@@ -59,9 +59,7 @@ def variation(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Experim
 
 
 @pytest.fixture(scope="session")
-def of_matrix(
-    variation: Callable[[dict[str, Any]], Experiment], tmp_path_factory: pytest.TempPathFactory
-) -> Callable[[str], Synthesised]:
+def of_matrix(variation: Vary, tmp_path_factory: pytest.TempPathFactory) -> Of:
     """Synthesises an experiment of the matrix, once for all workers.
 
     A fixture with parameters is made anew whenever the parameter changes, so with every file.
@@ -86,26 +84,24 @@ def of_matrix(
 
 
 @pytest.fixture(scope="session")
-def synthesised(of_matrix: Callable[[str], Synthesised]) -> Synthesised:
+def synthesised(of_matrix: Of) -> Synthesised:
     return of_matrix("article")
 
 
 @pytest.fixture(scope="session", params=MATRIX)
-def every(request: pytest.FixtureRequest, of_matrix: Callable[[str], Synthesised]) -> Synthesised:
+def every(request: pytest.FixtureRequest, of_matrix: Of) -> Synthesised:
     """Each experiment of the matrix, synthesised: for linters, schemas and pod security."""
     return of_matrix(request.param)
 
 
 @pytest.fixture(scope="session", params=["article", SWEEP])
-def each(request: pytest.FixtureRequest, of_matrix: Callable[[str], Synthesised]) -> Synthesised:
+def each(request: pytest.FixtureRequest, of_matrix: Of) -> Synthesised:
     """Services side by side, and a sweep: the two shapes that stacks and charts have."""
     return of_matrix(request.param)
 
 
 @pytest.fixture(scope="session", params=["article", THREE_VARIANTS])
-def side_by_side(
-    request: pytest.FixtureRequest, of_matrix: Callable[[str], Synthesised]
-) -> Synthesised:
+def side_by_side(request: pytest.FixtureRequest, of_matrix: Of) -> Synthesised:
     """Two whose variants are services that load what a Job compiled."""
     return of_matrix(request.param)
 

@@ -1,7 +1,7 @@
 """Synthesises experiments in this process, so that the jsii runtime starts once for all tests."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -73,6 +73,12 @@ class Synthesised:
     def pods(self) -> Iterator[tuple[str, dict[str, Any]]]:
         for manifests in self.manifests.values():
             yield from pods(manifests)
+
+
+Of = Callable[[str], Synthesised]
+"""Synthesises an experiment of the matrix, by its name."""
+Vary = Callable[[dict[str, Any]], Experiment]
+"""Makes the article's experiment with changes."""
 
 
 def synthesise(experiment: Experiment, directory: Path) -> Synthesised:

@@ -1,17 +1,15 @@
 """What holds for every manifest: its schema, Pod Security, and what pods may not do."""
 
-from collections.abc import Callable
 from typing import Any
 
 import kubernetes_validate
 import pytest
 
 from charts.names import VLLM_PORT, Component, namespace
-from experiment import Experiment
 from stacks.cluster import KUBERNETES_VERSION
 from tests.matrix import MATRIX
 from tests.network_policy import allowed, intended
-from tests.synthesis import Synthesised, containers, pods, render
+from tests.synthesis import Synthesised, Vary, containers, pods, render
 
 VOLUMES = {"configMap", "emptyDir", "persistentVolumeClaim", "secret"}
 CLUSTER_SCOPED = {"Namespace", "PersistentVolume"}
@@ -26,9 +24,7 @@ def test_follows_the_schemas_of_the_clusters_version_in_its_namespace(each: Synt
 
 
 @pytest.mark.parametrize("experiment", MATRIX)
-def test_pods_keep_to_pod_security_restricted(
-    experiment: str, variation: Callable[..., Experiment]
-) -> None:
+def test_pods_keep_to_pod_security_restricted(experiment: str, variation: Vary) -> None:
     for name, pod in pods(render(variation(MATRIX[experiment]))):
         assert pod["nodeSelector"]["kubernetes.io/arch"] == "amd64", name
         assert pod["securityContext"]["runAsNonRoot"] is True, name

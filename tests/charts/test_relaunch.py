@@ -2,17 +2,16 @@
 
 import itertools
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
 from charts.benchmark import CONFIG_PATH
 from charts.scripts.relaunch import Deployments, relaunch, services
-from experiment import Experiment
 from tests.operations.api import Objects, serving
-from tests.synthesis import by_name, render
+from tests.synthesis import Vary, by_name, render
 
 OLD: Final = {"observedGeneration": 1, "replicas": 1, "updatedReplicas": 1, "readyReplicas": 1}
 NEW: Final = OLD | {"observedGeneration": 2}
@@ -58,9 +57,6 @@ def test_it_says_what_was_not_restarted(api: Objects, deployments: Deployments) 
     ]
     (problem,) = relaunch(["another"], deployments)
     assert problem == "another was not restarted: HTTP Error 403: Forbidden"
-
-
-Vary = Callable[[dict[str, Any]], Experiment]
 
 
 def test_one_pod_alone_has_the_account_that_launches_services(variation: Vary) -> None:

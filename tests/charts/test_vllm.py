@@ -2,7 +2,7 @@
 benchmark is told of them."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from experiment.variants import Variant, variants
 from spectap.inputs import config
 from tests.experiment.files import EAGLE, QWEN3_HEAD, edited
 from tests.matrix import FIRST, LADDER, MATRIX, SWEEP
-from tests.synthesis import ACCOUNT, Synthesised, by_name, pods, render
+from tests.synthesis import ACCOUNT, Synthesised, Vary, by_name, pods, render
 
 EAGLE3: dict[str, Any] = {
     "runtime": "vllm-neuron",
@@ -81,7 +81,7 @@ def test_deployments_differ_in_name_labels_artifact_and_speculation_alone(
 
 
 def test_all_services_can_call_tools_where_prompts_have_some(
-    article: Experiment, variation: Callable[..., Experiment]
+    article: Experiment, variation: Vary
 ) -> None:
     tools = {"--enable-auto-tool-choice", "--tool-call-parser", "hermes"}
     for experiment, expected in ((article, set()), (variation(MATRIX[LADDER]), tools)):
@@ -150,9 +150,6 @@ def test_a_changed_preparation_makes_another_artifact(name: str) -> None:
     """
     assert (PREPARATIONS[name], digest(scripts.read()[name])) == PREPARED_BY[name]
     assert set(PREPARATIONS) == set(PREPARED_BY)
-
-
-Vary = Callable[[dict[str, Any]], Experiment]
 
 
 def test_nothing_but_the_image_of_the_pod_depends_on_the_experiment(

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from experiment import Experiment
 from experiment.hardware import TRN2_48XLARGE, InstanceType
 from rehearsal.processes import interruptible
 from tests.cluster.api import Cluster, Manifest
@@ -28,7 +27,7 @@ from tests.control_plane.programs import ControlPlaneError, NoPrograms, programs
 from tests.control_plane.servers import ControlPlane, control_plane
 from tests.experiment.files import PUBLISHED
 from tests.rehearsal.conftest import write_deployed
-from tests.synthesis import ACCOUNT, Synthesised
+from tests.synthesis import ACCOUNT, Synthesised, Vary
 
 
 @functools.cache
@@ -111,9 +110,7 @@ Rendered = Callable[[dict[str, Any]], Path]
 
 
 @pytest.fixture(scope="session")
-def rendered(
-    variation: Callable[..., Experiment], tmp_path_factory: pytest.TempPathFactory
-) -> Rendered:
+def rendered(variation: Vary, tmp_path_factory: pytest.TempPathFactory) -> Rendered:
     """Renders the article's experiment with changes, as for an account, into its own folder."""
 
     def render(changes: dict[str, Any]) -> Path:

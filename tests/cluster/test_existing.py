@@ -1,7 +1,7 @@
 """An experiment in a cluster that others use, one of them with another experiment."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -11,7 +11,7 @@ from tests.cluster.api import SECONDS, Cluster, Manifest
 from tests.cluster.conftest import MoreNodes, Rendered
 from tests.cluster.deployment import deployed, node_with_label, objects, pods, refusal
 from tests.matrix import IN_A_CLUSTER, MATRIX
-from tests.synthesis import Synthesised
+from tests.synthesis import Of
 
 THEIRS: Final[list[Manifest]] = [
     {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}},
@@ -55,7 +55,7 @@ def test_it_comes_and_goes_beside_what_is_there(
     cluster: Cluster,
     theirs: None,
     deployment: Path,
-    of_matrix: Callable[[str], Synthesised],
+    of_matrix: Of,
     rendered: Rendered,
     more_nodes: MoreNodes,
 ) -> None:

@@ -26,7 +26,7 @@ from tests.cluster.kubelets import Kubelets
 from tests.cluster.test_rolling import Timeline
 from tests.experiment.files import ON_TRAINIUM, swept
 from tests.matrix import SWEEP
-from tests.synthesis import Synthesised
+from tests.synthesis import Of
 
 JOB: Final = "batch.kubernetes.io"
 _APP: Final = "qwen-sweep"
@@ -95,7 +95,7 @@ def test_two_run_on_each_node_and_a_node_that_is_taken_away_is_no_failure(
 
 
 def test_an_index_that_ends_makes_room_for_the_next_and_all_run_again_by_command(
-    cluster: Cluster, kubelets: Kubelets, sweep: None, of_matrix: Callable[[str], Synthesised]
+    cluster: Cluster, kubelets: Kubelets, sweep: None, of_matrix: Of
 ) -> None:
     timeline, ended = Timeline(cluster), set[str]()
     while len(ended) < INDEXES:

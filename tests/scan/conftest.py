@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -10,7 +9,7 @@ import pytest
 
 from tests.matrix import FIRST_START, MEDUSA, SWEEP, WHOLE_NODES
 from tests.scan.scanners import ROOT, TOOLS, Record, checkov
-from tests.synthesis import Synthesised
+from tests.synthesis import Of
 
 SCANNED: Final = ("article", WHOLE_NODES, SWEEP, FIRST_START, MEDUSA)
 """One of each kind: services, an image and addresses of the user's own, indexes, first starts and
@@ -38,9 +37,7 @@ def pytest_runtest_setup() -> None:
 
 
 @pytest.fixture(scope="session")
-def scanned(
-    of_matrix: Callable[[str], Synthesised], tmp_path_factory: pytest.TempPathFactory
-) -> Path:
+def scanned(of_matrix: Of, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Templates and manifests by the number of their experiment, the Dockerfile, the workflows.
 
     Not the assets that lie beside templates.

@@ -3,7 +3,6 @@ a user's own file of prompts."""
 
 import hashlib
 import json
-from collections.abc import Callable
 from typing import Any, Final
 
 import pytest
@@ -13,7 +12,7 @@ from experiment import load
 from tests.experiment.files import REGION, edited
 from tests.matrix import FIRST_START, SWEEP, THREE_VARIANTS, VANILLA
 from tests.stacks.templates import granted, listed, resolved, statements
-from tests.synthesis import ACCOUNT, Synthesised, containers, synthesise
+from tests.synthesis import ACCOUNT, Of, Synthesised, containers, synthesise
 
 WRITES: Final = ("PutObject", "AbortMultipartUpload")
 
@@ -57,7 +56,7 @@ def test_each_consumer_may_touch_its_own_objects_and_no_others(
     name: str,
     readers: list[str],
     expected: set[tuple[str, str, str]],
-    of_matrix: Callable[[str], Synthesised],
+    of_matrix: Of,
 ) -> None:
     synthesised = of_matrix(name)
     # Besides, who measures reads the lines of test cases.
@@ -85,7 +84,7 @@ def test_each_consumer_may_touch_its_own_objects_and_no_others(
     ],
 )
 def test_the_services_key_is_read_by_those_who_serve_and_those_who_ask(
-    name: str, readers: set[str], of_matrix: Callable[[str], Synthesised]
+    name: str, readers: set[str], of_matrix: Of
 ) -> None:
     synthesised = of_matrix(name)
     secrets = dict(synthesised.resources("AWS::SecretsManager::Secret"))

@@ -1,7 +1,6 @@
 """What the stacks make in a cluster or a VPC that exists, and that they make neither."""
 
 import json
-from collections.abc import Callable
 from typing import Any, Final
 
 import pytest
@@ -11,14 +10,13 @@ from tests.matrix import IN_A_CLUSTER, IN_A_VPC, MATRIX
 from tests.stacks.lint import findings
 from tests.stacks.templates import node_group, outputs
 from tests.stacks.test_policy import retained
-from tests.synthesis import Synthesised
+from tests.synthesis import Of, Synthesised
 
 CLUSTER, VPC, SUBNETS, GROUP = (
     MATRIX[IN_A_CLUSTER][f"aws.{field}"]
     for field in ("cluster", "vpc", "subnets", "cluster_security_group")
 )
 NETWORKS: Final = ("VPC", "Subnet", "NatGateway", "RouteTable", "InternetGateway", "VPCEndpoint")
-Of = Callable[[str], Synthesised]
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable
 from importlib.metadata import distributions
 from typing import Any, Final
 
@@ -11,7 +10,6 @@ from aws_cdk.assertions import Template
 
 from charts.names import NODE_GROUP_LABEL
 from charts.preparation import compile_pod
-from experiment import Experiment
 from experiment.cost.prices import VOLUMES, CostGroup, most_nodes, parts
 from experiment.runtimes import RUNTIMES, Runtime
 from experiment.schema import CompileNode
@@ -24,9 +22,8 @@ from tests.experiment.files import ABSENT
 from tests.matrix import FIRST_START, RESERVATION
 from tests.stacks.templates import node_group, outputs
 from tests.stacks.test_neuron_node_group import imported
-from tests.synthesis import Synthesised
+from tests.synthesis import Of, Synthesised, Vary
 
-Of = Callable[[str], Synthesised]
 RELEASES: Final = {"1.35.6-20260625": "2.28", "1.35.6-20260714": "2.29", "1.35.8-20261023": "2.31"}
 """The Neuron driver of AMI releases: aws-neuronx-dkms in CHANGELOG.md of awslabs/amazon-eks-ami."""
 DRIVERS: Final = {"vllm-0.9.1-nxdi": "2.28", "vllm-0.16-nxdi": "2.29", "vllm-neuron": "2.31"}
@@ -67,7 +64,7 @@ def test_capacity_is_bought_as_the_experiment_says(
     kind: str,
     reservation: Any,
     market: dict[str, str] | None,
-    variation: Callable[[dict[str, Any]], Experiment],
+    variation: Vary,
 ) -> None:
     stack, cluster = imported()
     (zone,) = cluster.vpc.availability_zones

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import aws_cdk as cdk
@@ -18,13 +18,11 @@ from spectap import names
 from stacks.observability import ObservabilityStack
 from tests.matrix import LADDER, SWEEP, VANILLA, numbered_cases
 from tests.stacks.templates import widgets
-from tests.synthesis import Synthesised
+from tests.synthesis import Of, Synthesised, Vary
 
 
 @pytest.mark.parametrize("name", ["article", SWEEP, LADDER])
-def test_everything_that_is_published_is_drawn_and_nothing_else(
-    name: str, of_matrix: Callable[[str], Synthesised]
-) -> None:
+def test_everything_that_is_published_is_drawn_and_nothing_else(name: str, of_matrix: Of) -> None:
     synthesised = of_matrix(name)
     experiment, points = synthesised.experiment, synthesised.experiment.benchmark.points
     shared = names.namespace(experiment.models.target.id), experiment.name
@@ -90,7 +88,7 @@ def test_cost_is_the_price_of_the_request_time_over_the_tokens_served(each: Synt
 
 @pytest.mark.parametrize(("windows", "cases", "points"), [(4, 30, 1), (1, 1, 75)])
 def test_quotas_are_kept_with_most_cells(
-    variation: Callable[..., Experiment], windows: int, cases: int, points: int
+    variation: Vary, windows: int, cases: int, points: int
 ) -> None:
     """500 widgets and 2,500 metrics a dashboard, 500 metrics a graph, 1 MB a template."""
     experiment = variation(
@@ -126,7 +124,7 @@ def test_quotas_are_kept_with_most_cells(
 
 @pytest.mark.parametrize("name", [SWEEP, VANILLA])
 def test_isolated_variants_are_drawn_over_the_time_range_and_have_no_alarm(
-    name: str, of_matrix: Callable[[str], Synthesised]
+    name: str, of_matrix: Of
 ) -> None:
     """They are measured one after the other, so no curve would meet its baseline's."""
     isolated = of_matrix(name)
@@ -139,9 +137,7 @@ def test_isolated_variants_are_drawn_over_the_time_range_and_have_no_alarm(
     assert bool(graphs) == (name == SWEEP)  # jobs publish no metric
 
 
-def test_nodes_that_outlive_their_guard_raise_an_alarm(
-    of_matrix: Callable[[str], Synthesised],
-) -> None:
+def test_nodes_that_outlive_their_guard_raise_an_alarm(of_matrix: Of) -> None:
     for synthesised in map(of_matrix, ("article", SWEEP)):
         ((_, alarm),) = [each for each in _alarms(synthesised) if each[0].startswith("GuardLate")]
         (metric,) = (each["MetricStat"] for each in alarm["Metrics"])
@@ -153,9 +149,7 @@ def test_nodes_that_outlive_their_guard_raise_an_alarm(
         assert (alarm["Threshold"], alarm["TreatMissingData"]) == (0, "notBreaching")
 
 
-def test_two_experiments_share_no_name_and_no_stack(
-    of_matrix: Callable[[str], Synthesised],
-) -> None:
+def test_two_experiments_share_no_name_and_no_stack(of_matrix: Of) -> None:
     article, sweep = _names(of_matrix("article")), _names(of_matrix(SWEEP))
     assert len(article) > 10
     assert article.isdisjoint(sweep)

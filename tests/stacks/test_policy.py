@@ -1,7 +1,6 @@
 """What holds for every stack of every experiment: lint, security, tags, least privilege."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +13,13 @@ from cfnlint.schema import PROVIDER_SCHEMA_MANAGER
 
 from app import compose
 from charts.names import BUDGET_REGIONS, FALLBACK_REGION, budget_region
-from experiment import Experiment
 from operations.account import Deployment
 from operations.preflight.account import BOOTSTRAP_VERSION, stack_names
 from tests.matrix import BLOCK_IN_MELBOURNE, MATRIX
 from tests.stacks.lint import findings
 from tests.stacks.templates import listed
 from tests.stacks.test_snapshots import STACKS
-from tests.synthesis import ACCOUNT, CONTEXT, Synthesised
+from tests.synthesis import ACCOUNT, CONTEXT, Synthesised, Vary
 
 
 def test_every_stack_is_there_with_its_region_and_the_tag_it_is_found_by(each: Synthesised) -> None:
@@ -145,7 +143,7 @@ def test_a_function_writes_no_log_that_outlives_its_stack(each: Synthesised) -> 
 
 
 def test_with_an_account_a_deploy_takes_back_all_that_an_earlier_one_left(
-    variation: Callable[[dict[str, Any]], Experiment], tmp_path: Path
+    variation: Vary, tmp_path: Path
 ) -> None:
     """CloudFormation does so by literal names, and only what has the deletion policy Retain."""
     app = cdk.App(outdir=str(tmp_path), context=CONTEXT)

@@ -2,13 +2,12 @@
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from experiment import Experiment
 from tests.matrix import (
     FIRST,
     FIRST_START,
@@ -19,7 +18,7 @@ from tests.matrix import (
     THREE_VARIANTS,
     VANILLA,
 )
-from tests.synthesis import Synthesised, synthesise
+from tests.synthesis import Of, Synthesised, Vary, synthesise
 
 
 def exports(synthesised: Synthesised) -> Mapping[str, Any]:
@@ -32,14 +31,14 @@ def exports(synthesised: Synthesised) -> Mapping[str, Any]:
 
 @pytest.mark.parametrize("name", [LADDER, SWEEP, THREE_VARIANTS, VANILLA, FIRST_START, FIRST])
 def test_no_edit_of_a_file_takes_an_export_away_or_changes_it(
-    name: str, of_matrix: Callable[[str], Synthesised], synthesised: Synthesised
+    name: str, of_matrix: Of, synthesised: Synthesised
 ) -> None:
     """Whatever it edits: EFA or none, services or jobs, a key, what compiles, how it is bought."""
     assert exports(of_matrix(name)) == exports(synthesised)
 
 
 def test_another_administrator_takes_no_export_away(
-    of_matrix: Callable[[str], Synthesised], variation: Callable[..., Experiment], tmp_path: Path
+    of_matrix: Of, variation: Vary, tmp_path: Path
 ) -> None:
     role = {"aws.administrator_role": "arn:aws:iam::111122223333:role/Team"}
     named = synthesise(variation(MATRIX[IN_A_CLUSTER] | role), tmp_path)

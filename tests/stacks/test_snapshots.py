@@ -1,13 +1,11 @@
 """Whole templates. Dashboards have snapshots of their own, and manifests those of tests/charts."""
 
-from collections.abc import Callable
-
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from tests.matrix import LADDER
 from tests.snapshots import TemplateSnapshot, digest, laid_out, readable
-from tests.synthesis import Synthesised
+from tests.synthesis import Of, Synthesised
 
 STACKS = ("network", "cluster", "model-store", "trainium", "serving", "observability", "budget")
 ELSEWHERE = {
@@ -26,9 +24,7 @@ def test_template(stack: str, synthesised: Synthesised, snapshot: SnapshotAssert
 
 
 @pytest.mark.parametrize("name", ["article", LADDER], ids=["article", "ladder"])
-def test_dashboards(
-    name: str, of_matrix: Callable[[str], Synthesised], snapshot: SnapshotAssertion
-) -> None:
+def test_dashboards(name: str, of_matrix: Of, snapshot: SnapshotAssertion) -> None:
     """Those of the first test case, a metric on a line; of the further ones a digest."""
     resources = of_matrix(name).template("observability")["Resources"].values()
     drawn = []
