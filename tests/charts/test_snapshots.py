@@ -14,6 +14,7 @@ from charts.benchmark import prompt_assets
 from experiment import load
 from experiment.loader import parse
 from tests.experiment.files import EXPERIMENTS, edited, swept
+from tests.matrix import LADDER, MATRIX
 from tests.snapshots import TemplateSnapshot, TextSnapshot, digest, masked
 from tests.synthesis import Manifest, Synthesised, by_name, render
 
@@ -72,10 +73,19 @@ def test_manifests_of_others(name: str, snapshot: SnapshotAssertion) -> None:
             {"benchmark.rounds": 6, "benchmark.launches": 3},
             {"Role/qwen-llmperf", "RoleBinding/qwen-llmperf", "Pod/qwen-llmperf"},
         ),
+        # Load points, objectives, and prompt sets.
+        (
+            MATRIX[LADDER]
+            | {
+                "benchmark.rounds": {"at_least": 4, "at_most": 30},
+                "benchmark.spread_minutes": 90,
+            },
+            {"ConfigMap/qwen-llmperf"},
+        ),
     ],
-    ids=["key", "launches"],
+    ids=["key", "launches", "ladder"],
 )
-def test_manifests_with_a_key_or_launches(
+def test_manifests_with(
     changes: dict[str, Any], names: set[str], snapshot: SnapshotAssertion
 ) -> None:
     objects = by_name(render(parse(edited(changes), "mine.yaml")))

@@ -215,23 +215,6 @@ def test_what_the_chat_template_is_told_is_sent_and_said(
     assert {key: value for key, value in listed.items() if value} == settings
 
 
-def test_a_ladder_on_prompt_sets_is_passed_on(variation: Vary) -> None:
-    rounds = {"at_least": 4, "at_most": 30}
-    often = {"benchmark.rounds": rounds, "benchmark.spread_minutes": 90}
-    experiment = variation(MATRIX[LADDER] | often)
-    written = json.loads(config.dump(benchmark_config(experiment, DEPLOYED)))
-    assert written["load"]["rounds"].items() >= rounds.items()
-    assert written["load"]["spread_minutes"] == 90
-    assert [point["requests"] for point in written["load"]["points"]] == [4, 16, 30]
-    assert written["objectives"] == {"ttft_p90_ms": 2000, "tpot_p90_ms": 50, "e2e_p90_ms": None}
-    assert written["keep_answers"] is True
-    cases = written["test_cases"]
-    assert [{key: value for key, value in case["prompts"].items() if value} for case in cases] == [
-        {"set": "mt-bench", "classes": ["coding", "math"]},
-        {"set": "bfcl", "limit": 12},
-    ]
-
-
 def test_services_on_two_nodes_are_on_two_machines(variation: Vary) -> None:
     written = [
         benchmark_config(variation(MATRIX[name]), DEPLOYED) for name in (LADDER, FIRST, SWEEP)
