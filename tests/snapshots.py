@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+import textwrap
 from typing import Any
 
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
@@ -23,6 +24,14 @@ class TemplateSnapshot(TextSnapshot):
 
     def serialize(self, data: Any, **_: Any) -> str:
         return laid_out(data) + "\n"
+
+
+def filled(text: str, indent: str = "") -> str:
+    """A sentence or a command in short lines."""
+    further = f"{indent}  "
+    return textwrap.fill(
+        text, WIDTH, initial_indent=indent, subsequent_indent=further, break_on_hyphens=False
+    )
 
 
 def digest(text: str) -> str:

@@ -1,6 +1,5 @@
 """What may surprise the user of a valid experiment: every note is in a snapshot."""
 
-import textwrap
 from typing import Any, Final
 
 from syrupy.assertion import SnapshotAssertion
@@ -8,7 +7,7 @@ from syrupy.assertion import SnapshotAssertion
 from experiment.loader import parse
 from experiment.notes import notes
 from tests.experiment.files import edited, of_file
-from tests.snapshots import WIDTH, TextSnapshot
+from tests.snapshots import TextSnapshot, filled
 
 BLOCK: Final = {
     "capacity.purchase": "capacity-block",
@@ -58,5 +57,5 @@ def test_what_may_surprise_is_noted(snapshot: SnapshotAssertion) -> None:
         noted = [*notes(parse(edited(changes), "mine.yaml"))]
         signed = [f"+ {note}" for note in noted if note not in article or not changes]
         signed += [f"- {note}" for note in article if note not in noted]
-        lines += [name, *(textwrap.fill(note, WIDTH, subsequent_indent="  ") for note in signed)]
+        lines += [name, *map(filled, signed)]
     assert "\n".join([*lines, ""]) == snapshot(extension_class=TextSnapshot)

@@ -1,18 +1,18 @@
 """An existing cluster and an existing VPC: what preflight finds, and that a destroy leaves both."""
 
 import copy
-import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any, Final
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from operations import guard, lifecycle, preflight, removal
 from operations.account import Deployment, DeploymentError
 from operations.nodes import Kind
-from operations.preflight import Status, existing, software
+from operations.preflight import Finding, Status, existing, software
 from stacks.cluster import CLUSTER_OUTPUT, KUBERNETES_VERSION
 from stacks.trainium import DRIVER_OUTPUT
 from tests.experiment.files import ABSENT, REGION
@@ -21,7 +21,8 @@ from tests.operations.api import Objects
 from tests.operations.conftest import at
 from tests.operations.fake_aws import ACCOUNT, MINUTE, FakeAws
 from tests.operations.operators import STACKS, add_cluster, write_assembly
-from tests.operations.test_preflight import READS
+from tests.operations.test_preflight import READS, told
+from tests.snapshots import TextSnapshot
 
 CLUSTER: Final = "Shared_1"
 CHANGES: Final = MATRIX[IN_A_CLUSTER]
@@ -109,12 +110,14 @@ OF_THE_CLUSTER: Final = (
 )
 
 
-def rows(deployment: Deployment) -> list[str]:
+def findings(deployment: Deployment) -> list[Finding]:
     table = {name: preflight.CHECKS[name] for name in OF_THE_CLUSTER}
-    return [
-        f"{row.status} {row.subject}: {row.text} -> {row.remedy}"
-        for row in preflight.checks(deployment, table)
-    ]
+    return [*preflight.checks(deployment, table)]
+
+
+def rows(deployment: Deployment) -> list[str]:
+    listed = findings(deployment)
+    return [f"{row.status} {row.subject}: {row.text} -> {row.remedy}" for row in listed]
 
 
 def test_a_sound_cluster_is_taken(shared: FakeAws, driven: Objects) -> None:
@@ -141,74 +144,54 @@ def network(**changes: Any) -> dict[str, Any]:
     return {"resourcesVpcConfig": DESCRIBED["resourcesVpcConfig"] | changes}
 
 
-ELSEWHERE: Final = "refused cluster: is not where the file says"
-FAULTS: Final[list[tuple[Callable[[Any], None], str, str]]] = [
-    (lambda f: f.subnets.pop(), f"{SUBNETS[1]}: is in no zone of {VPC}", "describe-subnets"),
-    (
-        lambda f: f.subnets[0].update(AvailabilityZone=f"{REGION}b"),
-        f"refused subnet {SUBNETS[0]}: is in {REGION}b, not in {REGION}a",
-        "set aws.subnets",
-    ),
-    (lambda f: f.route_tables[0].update(Routes=[S3]), "refused subnet", "NAT gateway"),
-    (
-        lambda f: f.route_tables.append({"Associations": [OWN], "Routes": [PUBLIC, S3]}),
-        f"refused subnet {SUBNETS[0]}: has no private way out",
-        "NAT gateway",
-    ),
-    (lambda f: f.route_tables[0].update(Routes=[NAT]), "warning subnet", "gateway endpoint"),
-    (lambda f: f.route_tables.clear(), "refused subnet", "NAT gateway"),
-    (lambda f: f.vpc_lacks.add("enableDnsHostnames"), "is off", "--enable-dns-hostnames"),
-    (lambda f: f.clusters.clear(), f"refused cluster: there is no {CLUSTER}", "list-clusters"),
-    (lambda f: f.clusters[CLUSTER].update(version="1.33"), "has Kubernetes 1.33", "are for 1."),
-    (lambda f: f.clusters[CLUSTER].update(network(vpcId="vpc-1")), ELSEWHERE, "vpc: vpc-1"),
-    (
-        lambda f: f.clusters[CLUSTER].update(network(clusterSecurityGroupId="sg-1")),
-        ELSEWHERE,
-        "cluster_security_group: sg-1",
-    ),
-    (
-        lambda f: f.clusters[CLUSTER].update(accessConfig={"authenticationMode": "CONFIG_MAP"}),
-        "takes no access entries",
-        "authenticationMode=API_AND_CONFIG_MAP",
-    ),
-    (lambda f: f.installed.pop("eks-pod-identity-agent"), "refused cluster's add", "create-addon"),
-    (lambda f: f.installed.pop("eks-node-monitoring-agent"), "warning cluster's", "create-addon"),
-    (lambda f: f.installed["vpc-cni"].clear(), "network policies do not hold", "enableNetwork"),
-    (lambda f: f.identities.clear(), "refused cluster's network: vpc-cni has", "--pod-identity-"),
-    (
-        lambda f: f.clusters[CLUSTER].update(computeConfig={"enabled": True}),
-        "refused cluster: is in Auto Mode",
-        "name a cluster without it",
-    ),
-    (
-        lambda f: f.clusters[CLUSTER]["kubernetesNetworkConfig"].update(ipFamily="ipv6"),
-        "refused cluster: gives pods IPv6 addresses",
-        "ipFamily ipv4",
-    ),
-    *(
-        (lambda f, addon=addon: f.installed.pop(addon), f"no add-on {addon}, and no {what}", addon)
-        for addon, what in existing.NETWORKING.items()
-    ),
-    (
-        lambda f: f.installed.pop("amazon-cloudwatch-observability"),
-        "warning cluster's add-ons: no add-on amazon-cloudwatch",
-        '"monitorAllServices":false',
-    ),
-    (
-        lambda f: f.installed["aws-mountpoint-s3-csi-driver"].update(addonVersion="v1.15.0"),
-        "refused cluster's add-ons: version 1",
-        "v2",
-    ),
-]
+Plant = Callable[[Any], object]
 
 
-@pytest.mark.parametrize(("plant", "words", "remedy"), FAULTS)
-def test_a_fault_is_found_before_a_deploy(
-    shared: FakeAws, api: Objects, plant: Callable[[Any], None], words: str, remedy: str
+def without(addon: str) -> Plant:
+    return lambda facts: facts.installed.pop(addon)
+
+
+FAULTS: Final[dict[str, Plant]] = {
+    "no such subnet": lambda f: f.subnets.pop(),
+    "subnet in another zone": lambda f: f.subnets[0].update(AvailabilityZone=f"{REGION}b"),
+    "no way out": lambda f: f.route_tables[0].update(Routes=[S3]),
+    "public subnet": lambda f: f.route_tables.append({"Associations": [OWN], "Routes": [PUBLIC]}),
+    "no gateway endpoint": lambda f: f.route_tables[0].update(Routes=[NAT]),
+    "no route table": lambda f: f.route_tables.clear(),
+    "no host names": lambda f: f.vpc_lacks.add("enableDnsHostnames"),
+    "no such cluster": lambda f: f.clusters.clear(),
+    "another version": lambda f: f.clusters[CLUSTER].update(version="1.33"),
+    "another VPC": lambda f: f.clusters[CLUSTER].update(network(vpcId="vpc-1")),
+    "another group": lambda f: f.clusters[CLUSTER].update(network(clusterSecurityGroupId="sg-1")),
+    "no access entries": lambda f: f.clusters[CLUSTER].update(
+        accessConfig={"authenticationMode": "CONFIG_MAP"}
+    ),
+    "Auto Mode": lambda f: f.clusters[CLUSTER].update(computeConfig={"enabled": True}),
+    "IPv6": lambda f: f.clusters[CLUSTER].update(kubernetesNetworkConfig={"ipFamily": "ipv6"}),
+    "no network policies": lambda f: f.installed["vpc-cni"].clear(),
+    "no role of the CNI": lambda f: f.identities.clear(),
+    "old driver": lambda f: f.installed["aws-mountpoint-s3-csi-driver"].update(
+        addonVersion="v1.15.0"
+    ),
+    **{
+        f"no {addon}": without(addon)
+        for addon in (*existing.NEEDED, *existing.WANTED, *existing.NETWORKING)
+    },
+}
+
+
+def test_faults_are_found_before_a_deploy(
+    shared: FakeAws, api: Objects, snapshot: SnapshotAssertion
 ) -> None:
-    shared.facts = dataclasses.replace(shared.facts)
-    plant(shared.facts)
-    assert any(words in row and remedy in row.partition(" -> ")[2] for row in rows(guest()))
+    """What they add to a sound cluster's rows."""
+    sound, before, lines = shared.facts, {*findings(guest())}, list[str]()
+    for name, plant in FAULTS.items():
+        shared.facts = copy.deepcopy(sound)
+        plant(shared.facts)
+        added = [row for row in findings(guest()) if row not in before]
+        assert added
+        lines += [name, *(line for row in added for line in told(row))]
+    assert "\n".join([*lines, ""]) == snapshot(extension_class=TextSnapshot)
 
 
 def workload(name: str, *command: str, image: str = "any", **spec: Any) -> dict[str, Any]:
