@@ -79,11 +79,7 @@ async def test_an_open_loop_waits_for_no_answer_and_ends_at_the_deadline() -> No
 
 
 async def closed_loop(
-    send: Callable[[int, bool], Awaitable[Any]],
-    count: int,
-    concurrency: int,
-    others_run: Callable[[], bool] = lambda: False,
-    fill: int = 0,
+    send: Callable[[int, bool], Awaitable[Any]], count: int, concurrency: int, fill: int = 0
 ) -> list[Any]:
     return await builtin.closed(
         *(itertools.count(), send, bool),
@@ -91,7 +87,7 @@ async def closed_loop(
         count=count,
         concurrency=concurrency,
         deadline=time.monotonic() + 60,
-        others_run=others_run,
+        others_run=lambda: False,
     )
 
 
@@ -116,18 +112,6 @@ async def test_a_closed_loop_is_full_from_the_first_that_counts_to_the_last() ->
     assert [levels[item][0] for item in range(3, 7)] == [3] * 4
     # A slot may be empty for the moment between two of its items.
     assert sum(level == 3 for level in levels[3]) >= 26
-
-
-async def test_a_closed_loop_stays_full_while_others_run() -> None:
-    sent: list[tuple[int, bool]] = []
-
-    async def send(item: int, counts: bool) -> bool:
-        sent.append((item, counts))
-        await asyncio.sleep(0)
-        return True
-
-    assert await closed_loop(send, 2, 1, lambda: len(sent) < 5) == [True, True]
-    assert sent == [(0, True), (1, True), (2, False), (3, False), (4, False)]
 
 
 async def test_a_server_that_refuses_is_not_asked_without_end() -> None:

@@ -2,6 +2,7 @@
 
 import re
 import time
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from spectap.endpoint import greedy
 from spectap.endpoint.counters import COUNTERS, Count, Counters
 from spectap.endpoint.greedy import Divergence
+from spectap.inputs.config import Config
 from spectap.records.journal import Journal, write_json
 from spectap.report import page, results, run_view
 from spectap.report.results import Results
@@ -168,27 +170,21 @@ def test_the_server_s_own_count_stands_beside_the_ledger_s(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("differing", "is_matched", "said"),
+    ("names", "first", "said"),
     [
-        (("SD",), False, "on Neuron two plain servers that differ in KV-cache settings diverge"),
-        (("SD", "Base-matched"), True, "Base-matched decodes plainly too: what differs there"),
-        ((), False, "differ in 0 of 1 comparison."),
+        (("SD",), 17, "on Neuron two plain servers that differ in KV-cache settings diverge"),
+        (("SD", "Base-matched"), 17, "Base-matched decodes plainly too: what differs there"),
+        (("SD",), None, "differ in 0 of 1 comparison."),
     ],
 )
 def test_a_divergence_alone_accuses_nobody(
-    tmp_path: Path, differing: tuple[str, ...], is_matched: bool, said: str
+    comparison: Results, names: tuple[str, ...], first: int | None, said: str
 ) -> None:
-    base, compared = CONFIG["variants"]
-    matched = base | {"name": "Base-matched", "without": "async scheduling"}
-    configuration = CONFIG | {"variants": [base, compared, *([matched] if is_matched else [])]}
-    folder = generated.write(tmp_path, configuration, generated.ledger(configuration))
-    names = differing or ("SD",)
-    first = 17 if differing else None
-    write_json(
-        folder / greedy.DIVERGENCE,
-        [Divergence(name, "counting", "token", 100, first) for name in names],
-    )
-    run = results.read(folder)
+    (base, compared), more = CONFIG["variants"], {"name": "Base-matched", "without": "a setting"}
+    configuration = CONFIG | {"variants": [base, compared, base | more][: 1 + len(names)]}
+    divergences = tuple(Divergence(name, "counting", "token", 100, first) for name in names)
+    config = Config.model_validate(configuration)
+    run = replace(comparison, config=config, divergences=divergences)
     assert said in section(page.html(run), "greedy")
     assert said in " ".join(run_view.of_run(run).remarks)
 

@@ -20,6 +20,7 @@ from spectap.golden.schedule import Step
 from spectap.golden.server import GoldenEndpoint
 from spectap.inputs.config import Config
 from spectap.inputs.load_points import Load
+from spectap.lag import Lag
 from spectap.load.driver import Driver
 from spectap.names import CONTROL, LEDGER, PROGRESS, Engine
 from spectap.records.journal import Journal
@@ -96,6 +97,12 @@ class Setup:
 
 
 pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(autouse=True)
+def _keeps_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Servers and load share the test's event loop, and with it all that delays it."""
+    monkeypatch.setattr(Lag, "since", lambda self, mark: 0.0)
 
 
 async def test_a_run_from_end_to_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

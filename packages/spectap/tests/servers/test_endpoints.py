@@ -3,6 +3,8 @@
 Cases: models_empty_at_first, ready_later, ipv6, tls_self_signed.
 """
 
+import ssl
+import subprocess
 import time
 from pathlib import Path
 
@@ -10,7 +12,6 @@ import pytest
 
 from spectap.endpoint import health
 from spectap.protocol import access
-from tests.certificates import self_signed
 from tests.servers.conftest import Measure
 from tests.servers.scripted import Exchange, models
 
@@ -50,6 +51,23 @@ def test_completions_that_fail_at_first_are_waited_for(
 
 def test_an_endpoint_may_have_an_address_of_ipv6(measure: Measure) -> None:
     measure(Exchange.good, "--rounds", "3", host="::1")
+
+
+def self_signed(folder: Path) -> tuple[ssl.SSLContext, Path]:
+    """What a server of localhost needs to have a certificate, and that."""
+    key, certificate = folder / "key.pem", folder / "certificate.pem"
+    subprocess.run(
+        [
+            *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"),
+            *("-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"),
+            *("-keyout", str(key), "-out", str(certificate)),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    return context, certificate
 
 
 @pytest.mark.parametrize("trust", [(), ("--ca", "certificate.pem"), ("--insecure",)])
