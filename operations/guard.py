@@ -97,8 +97,9 @@ def stop(deployment: Deployment, kind: Kind) -> bool:
             raise DeploymentError(
                 f"{error}; nor was its guard brought forward: {unguarded}"
             ) from None
+        ended, latest = nodes.has_ended(deployment, kind), nodes.find(deployment, kind)
         # An update that goes on may still start nodes.
-        if not nodes.has_ended(deployment, kind) or _is_updated(deployment, kind):
+        if not ended or (latest and latest.status == "UPDATING"):
             raise
     return True
 
@@ -161,11 +162,6 @@ def _still_guarded(group: Group) -> datetime.datetime:
     if _begins(action):
         raise DeploymentError(f"the {group.kind} nodes were stopped while they were being started")
     return _at(action)
-
-
-def _is_updated(deployment: Deployment, kind: Kind) -> bool:
-    group = nodes.find(deployment, kind)
-    return group is not None and group.status == "UPDATING"
 
 
 def _limit(group: Group) -> datetime.timedelta:

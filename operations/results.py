@@ -1,7 +1,8 @@
 """The runs in the experiment's bucket, and how one is downloaded."""
 
+from __future__ import annotations
+
 import datetime
-import json
 import os
 import re
 import subprocess
@@ -12,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
+
+from pydantic import BaseModel, ValidationError
 
 from operations.account import LARGEST, Bucket, Deployment, DeploymentError, aws_errors
 from operations.console import print_table
@@ -71,6 +74,23 @@ class Run:
     @property
     def measured(self) -> list[Object]:
         return [each for each in self.objects if not _DRAWN.fullmatch(each.name.casefold())]
+
+
+class Merged(BaseModel):
+    """What is read of the ``merged.json`` of isolated variants, which a pod has written."""
+
+    complete: frozenset[str] = frozenset()
+    """Names of the variants in the run."""
+    missing: object = None
+    """Why each of the others is not, by its name."""
+
+    @classmethod
+    def read(cls, bucket: Bucket, run: str) -> Merged | None:
+        """None if the run has none, or one that nobody can read."""
+        try:
+            return cls.model_validate_json(bucket.read(results_key(run, MERGED)) or b"")
+        except ValidationError:
+            return None
 
 
 def listing(deployment: Deployment) -> tuple[list[Run], str]:
@@ -206,11 +226,8 @@ def _run(bucket: Bucket, id: str, files: Sequence[Object]) -> Run:
     names = {file.name for file in files}
     complete = COMPLETE in names
     if MERGED in names:
-        try:
-            merged = json.loads(bucket.read(results_key(id, MERGED)) or b"")
-        except (ValueError, RecursionError):  # whoever may write to the bucket wrote it
-            merged = None
-        complete = isinstance(merged, dict) and not merged.get("missing")
+        merged = Merged.read(bucket, id)
+        complete = merged is not None and not merged.missing
     return Run(id, files, complete)
 
 

@@ -192,12 +192,14 @@ def _judged(deployment: Deployment, described: dict[str, Any]) -> Finding:
         return refused("; ".join(words), remedy)
     if state != "active" and state not in _COMING:
         return refused(state, _ANOTHER)
-    remaining, total = _remaining(described), described["TotalInstanceCount"]
-    if remaining is not None and remaining <= datetime.timedelta():
-        text = (
-            f"ends at {_time(described['EndDate'])}, and EKS takes its nodes away 40 minutes before"
-        )
-        return refused(text, _ANOTHER)
+    remaining, total = None, described["TotalInstanceCount"]
+    if end := described.get("EndDate"):
+        is_block = described.get("ReservationType") == "capacity-block"
+        early = SCALED_IN if is_block else datetime.timedelta()
+        remaining = end - early - datetime.datetime.now(datetime.UTC)
+        if remaining <= datetime.timedelta():
+            text = f"ends at {_time(end)}, and EKS takes its nodes away 40 minutes before"
+            return refused(text, _ANOTHER)
     # The experiment's own nodes are no others' use of it.
     group, free = nodes.find(deployment, Kind.TRAINIUM), described.get("AvailableInstanceCount")
     free = total if state != "active" or free is None else free + (group.size if group else 0)
@@ -222,16 +224,6 @@ def _judged(deployment: Deployment, described: dict[str, Any]) -> Finding:
         f"what takes longer is cut off, and the guard leaves them {limit:g} hours; "
         "measure less, or buy a longer one",
     )
-
-
-def _remaining(described: dict[str, Any]) -> datetime.timedelta | None:
-    """Until its nodes go. None if it has no end."""
-    end: datetime.datetime | None = described.get("EndDate")
-    if end is None:
-        return None
-    is_block = described.get("ReservationType") == "capacity-block"
-    early = SCALED_IN if is_block else datetime.timedelta()
-    return end - early - datetime.datetime.now(datetime.UTC)
 
 
 def _time(when: datetime.datetime) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from kubernetes.client import CoreV1Api, V1Job, V1Pod
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from charts.benchmark import benchmark_config
 from charts.names import Component, Deployed, benchmark_pod, indexed_job
@@ -22,8 +22,6 @@ from spectap.names import (
     CONFIG,
     MERGED,
     REPORT,
-    RESULTS_PREFIX,
-    RUN_ID,
     results_key,
     variant_run,
 )
@@ -37,13 +35,6 @@ _PROGRESS: Final = re.compile(r"\[\d+/\d+\] ")
 _TAIL: Final = 40
 _INDEX: Final = "batch.kubernetes.io/job-completion-index"
 _MADE_AGAIN: Final = "make experiment makes it again, and goes on"
-
-
-class _Merged(BaseModel):
-    """The part of a sweep's summary, written by a pod, that is read."""
-
-    complete: frozenset[str] = frozenset()
-    """Names of the variants in it."""
 
 
 class Serve(Stage):
@@ -239,23 +230,17 @@ def complete_run(deployment: Deployment) -> str | None:
         if names - {*complete_indexes(deployment)}:
             return None
         # Written by whichever index ends last, after all of them are complete.
-        try:
-            merged = _Merged.model_validate_json(bucket.read(results_key(run, MERGED)) or b"{}")
-        except ValidationError:
-            return None
-        return run if names <= merged.complete else None
+        merged = results.Merged.read(bucket, run)
+        return run if merged and names <= merged.complete else None
     expected = benchmark_config(deployment.experiment, Deployed(bucket.name, "any"))
-    entries = bucket.entries(RESULTS_PREFIX)
-    for entry in sorted(entries, key=lambda entry: entry["LastModified"], reverse=True):
-        run, _, name = str(entry["Key"]).removeprefix(RESULTS_PREFIX).partition("/")
-        if name == COMPLETE and RUN_ID.fullmatch(run):
-            try:
-                written = bucket.read(results_key(run, CONFIG)) or b""
-                config = Config.model_validate_json(written)
-            except ValidationError:  # of another version, which this one does not read
-                continue
-            if _measured_settings(config) == _measured_settings(expected):
-                return run
+    runs, _ = results.listing(deployment)
+    for run_of in reversed([each for each in runs if each.complete]):
+        try:
+            config = Config.model_validate_json(bucket.read(results_key(run_of.id, CONFIG)) or b"")
+        except ValidationError:  # of another version, which this one does not read
+            continue
+        if _measured_settings(config) == _measured_settings(expected):
+            return run_of.id
     return None
 
 
