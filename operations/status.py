@@ -13,7 +13,7 @@ from operations.account import Deployment, DeploymentError
 from operations.cluster import Api, NoCluster, Unreachable, connected
 from operations.console import print_table
 from operations.nodes import Kind
-from operations.preflight.account import stack_names
+from stacks.delivery import stack_regions
 
 Row = tuple[str, str]
 """A name, which may be empty, and how it is."""
@@ -77,7 +77,7 @@ def _section(title: str, ask: Callable[..., Iterable[Row]], *of: Any) -> Section
 def _stacks(deployment: Deployment) -> Iterator[Row]:
     """Complete stacks in one row, each other in its own."""
     complete, incomplete = [], []
-    for name, region in stack_names(deployment):
+    for name, region in stack_regions(deployment.experiment).items():
         stack = deployment.stack(name, region)
         if stack is None or lifecycle.owner(stack) != deployment.name:
             continue

@@ -80,9 +80,7 @@ class ClusterStack(ExperimentStack):
             self.export_value(self.cluster.cluster_security_group_id)
             networking = networking_addons(self, self.cluster, self.cluster_name)
             role = self._system_node_role()
-            nodes = system_node_group(
-                self, self.cluster, KUBERNETES_VERSION, role, aws.cpu_zones, experiment.tags
-            )
+            nodes = system_node_group(self, self.cluster, KUBERNETES_VERSION, experiment, role)
             nodes.node.add_dependency(*networking)
             node_addons(self, self.cluster, self.cluster_name, after=nodes)
         CfnOutput(self, CLUSTER_OUTPUT, value=self.cluster_name, description="Where nodes join")

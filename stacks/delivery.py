@@ -66,6 +66,13 @@ _LOOKS: Final = (
 _allow: Final = partial(allow, wild="In names that CloudFormation, EKS or the CLI choose.")
 
 
+def stack_regions(experiment: Experiment) -> dict[str, str]:
+    """The region of each stack but this one, by the stack's name."""
+    region = experiment.aws.region
+    regions = {f"{experiment.name}-{stack}": region for stack in STACKS}
+    return regions | {budget_stack_name(experiment): budget_region(region)}
+
+
 class DeliveryStack(ExperimentStack):
     """No part of what is measured: it stays when the experiment is destroyed."""
 
@@ -96,7 +103,9 @@ class DeliveryStack(ExperimentStack):
         purpose = "Pull requests: compares, and changes nothing"
         role = self._role("Diff", "pull_request", purpose, Duration.hours(1))
         actions = ["cloudformation:DescribeStacks", "cloudformation:GetTemplate"]
-        _allow(role, "Read", actions, self._stacks())
+        regions = stack_regions(self.experiment).items()
+        stacks = [self._arn("cloudformation", f"stack/{s}/*", region=r) for s, r in regions]
+        _allow(role, "Read", actions, stacks)
 
     def _add_deploy(self) -> None:
         """For jobs in the protected environment, of workflows of one branch.
@@ -172,12 +181,6 @@ class DeliveryStack(ExperimentStack):
             description=f"Repository variable {construct_id.upper()}_ROLE",
         )
         return role
-
-    def _stacks(self) -> list[str]:
-        name, region = self.experiment.name, self.experiment.aws.region
-        regions = {f"{name}-{stack}": region for stack in STACKS}
-        regions[budget_stack_name(self.experiment)] = budget_region(region)
-        return [self._arn("cloudformation", f"stack/{s}/*", region=r) for s, r in regions.items()]
 
     def _arn(self, service: str, resource: str, *, region: str | None = None) -> str:
         effective_region = self.experiment.aws.region if region is None else region

@@ -1,6 +1,5 @@
 """CPU nodes: those of the system, and those that compile."""
 
-from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
 from aws_cdk import aws_ec2 as ec2
@@ -23,9 +22,8 @@ def system_node_group(
     scope: Construct,
     cluster: eks.ICluster,
     kubernetes_version: str,
+    experiment: Experiment,
     role: iam.Role,
-    zones: Sequence[str],
-    tags: Mapping[str, str],
 ) -> eks.Nodegroup:
     """For the add-ons, the downloads and the load generator."""
     return _node_group(
@@ -34,9 +32,8 @@ def system_node_group(
         "SystemNodeTemplate",
         cluster,
         kubernetes_version,
+        experiment,
         {"volume_size": 100},
-        zones,
-        tags,
         instance_types=[ec2.InstanceType(SYSTEM_INSTANCE)],
         min_size=SYSTEM_NODES,
         max_size=SYSTEM_NODES + 1,
@@ -54,10 +51,9 @@ def compile_node_group(
         "CompileNodesTemplate",
         cluster,
         kubernetes_version,
+        experiment,
         # The most that gp3 has: checkpoints, shards and images pass through it.
         {"volume_size": VOLUME_GIB, "iops": 6000, "throughput": 1000},
-        experiment.aws.cpu_zones,
-        experiment.tags,
         user_data=ec2.UserData.custom(user_data(local_disks=False)),
         instance_types=[ec2.InstanceType(experiment.compile_instance.name)],
         min_size=0,
@@ -81,9 +77,8 @@ def _node_group(
     template_id: str,
     cluster: eks.ICluster,
     kubernetes_version: str,
+    experiment: Experiment,
     size: dict[str, Any],
-    zones: Sequence[str],
-    tags: Mapping[str, str],
     *,
     user_data: ec2.UserData | None = None,
     **settings: Any,
@@ -107,7 +102,7 @@ def _node_group(
         "LaunchTemplateData.TagSpecifications.2",
         {
             "ResourceType": "network-interface",
-            "Tags": [{"Key": key, "Value": value} for key, value in tags.items()],
+            "Tags": [{"Key": key, "Value": value} for key, value in experiment.tags.items()],
         },
     )
     nodes = eks.Nodegroup(
@@ -116,7 +111,8 @@ def _node_group(
         cluster=cluster,
         ami_type=eks.NodegroupAmiType.AL2023_X86_64_STANDARD,
         subnets=ec2.SubnetSelection(
-            subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS, availability_zones=[*zones] or None
+            subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS,
+            availability_zones=[*experiment.aws.cpu_zones] or None,
         ),
         launch_template_spec=eks.LaunchTemplateSpec(
             id=str(template.launch_template_id), version=template.latest_version_number

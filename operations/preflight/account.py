@@ -4,11 +4,10 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final
 
-from charts.names import budget_region, budget_stack_name
 from operations.account import Deployment, ask
 from operations.lifecycle import ROOT, owner, regions, zone_conflict
 from operations.preflight.check import Finding, ok, refused, warning
-from stacks.delivery import STACKS
+from stacks.delivery import stack_regions
 
 BOOTSTRAP_VERSION: Final = 6
 """The version that stacks of aws-cdk-lib need (``requiresBootstrapStackVersion``).
@@ -49,17 +48,11 @@ def _qualifier() -> str:
     return str(context.get("@aws-cdk/core:bootstrapQualifier", "hnb659fds"))
 
 
-def stack_names(deployment: Deployment) -> Iterator[tuple[str, str]]:
-    """Name and region of each stack."""
-    yield from ((f"{deployment.name}-{label}", deployment.region) for label in STACKS)
-    yield budget_stack_name(deployment.experiment), budget_region(deployment.region)
-
-
 def stacks(deployment: Deployment) -> Iterator[Finding]:
     """Whose the stacks of these names are, and whether a deploy can change them."""
-    names = [*stack_names(deployment)]
+    names = stack_regions(deployment.experiment)
     existing, problems = 0, list[Finding]()
-    for name, region in names:
+    for name, region in names.items():
         if stack := deployment.stack(name, region):
             existing += 1
             problems += _problems(deployment, stack, region)
@@ -87,7 +80,7 @@ def _problems(deployment: Deployment, stack: dict[str, Any], region: str) -> Ite
 def changing_stacks(deployment: Deployment) -> list[str]:
     """CloudFormation's present work on each stack that it creates, updates or rolls back."""
     changes = []
-    for name, region in stack_names(deployment):
+    for name, region in stack_regions(deployment.experiment).items():
         stack = deployment.stack(name, region)
         if stack and _is_changing(stack["StackStatus"]):
             changes.append(f"{name} is {stack['StackStatus']}")
