@@ -4,10 +4,10 @@ import json
 from collections import Counter
 from typing import Any
 
-import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from experiment.loader import parse
-from experiment.runtimes import RUNTIMES, Mode, Paths
+from experiment.runtimes import RUNTIMES, Paths
 from experiment.runtimes.inference_demo import (
     CANDIDATES,
     medusa_nodes,
@@ -16,29 +16,25 @@ from experiment.runtimes.inference_demo import (
 )
 from experiment.variants import variants
 from tests.experiment.files import DFLASH_DRAFT, EAGLE3_HEAD, QWEN3_HEAD, edited, model
+from tests.snapshots import TemplateSnapshot
 
-FORK, PLUGIN, NEURON = "vllm-0.9.1-nxdi", "vllm-0.16-nxdi", "vllm-neuron"
+NEURON = "vllm-neuron"
 NEURON_EAGLE3 = {"runtime": NEURON, "speculation.mode": "eagle3", "models.draft": QWEN3_HEAD}
 PATHS = Paths("/target", "/draft", "/artifact", "/scratch", "/scripts")
 
 
-@pytest.mark.parametrize(
-    ("name", "mode", "fewest", "most", "drafts", "ahead"),
-    [
-        # NxDI keeps a position of the window for the token that the drafts follow.
-        (FORK, Mode.FUSED, 2, None, 3, 4),
-        (PLUGIN, Mode.EAGLE3, 2, None, 3, 4),
-        # One for each head; the nodes of the tree, and its root.
-        (FORK, Mode.MEDUSA, 1, 4, 4, 64),
-        (NEURON, Mode.DFLASH, 1, None, 4, 4),
-    ],
-)
-def test_windows_of_a_mode_and_what_one_of_four_drafts_and_looks_ahead(
-    name: str, mode: Mode, fewest: int, most: int | None, drafts: int, ahead: int
+def test_windows_of_each_mode_and_what_one_of_four_drafts_and_looks_ahead(
+    snapshot: SnapshotAssertion,
 ) -> None:
-    support = RUNTIMES[name].modes[mode]
-    assert (support.minimum_tokens, support.maximum_tokens) == (fewest, most)
-    assert (support.drafts_per_step(4), support.ahead(4)) == (drafts, ahead)
+    """NxDI keeps a position of the window for the token that the drafts follow. Medusa has one for
+    each head, and looks ahead by the nodes of its tree, and its root."""
+    windows = {
+        f"{mode} on {name}": f"{support.minimum_tokens} to {support.maximum_tokens}; of 4: "
+        f"{support.drafts_per_step(4)} drafts, {support.ahead(4)} ahead"
+        for name, runtime in RUNTIMES.items()
+        for mode, support in runtime.modes.items()
+    }
+    assert windows == snapshot(extension_class=TemplateSnapshot)
 
 
 def test_what_decides_a_graph_of_vllm_neuron_is_in_its_key_and_no_path_is() -> None:

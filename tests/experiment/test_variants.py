@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from syrupy.assertion import SnapshotAssertion
 
 from experiment import Experiment
 from experiment.known_models import Model
@@ -26,6 +27,7 @@ from tests.experiment.files import (
     edited,
     swept,
 )
+from tests.snapshots import TextSnapshot
 
 LARGE_DRAFT: dict[str, Any] = {
     "id": "Qwen/Qwen3-1.7B",
@@ -47,8 +49,6 @@ def listed(*names: str, **changes: Any) -> dict[str, Any]:
     }
 
 
-LARGE, SMALL = LARGE_DRAFT["id"], SMALL_DRAFT["id"]
-BASE = ("Base", None, 4, None, None)
 BASELINE = of({})[0]
 
 
@@ -63,45 +63,29 @@ def test_names_follow_the_target(article: Experiment, target: str, prefix: str) 
     assert names.namespace(target) == f"{prefix.capitalize()}/LLMPerf"
 
 
-@pytest.mark.parametrize(
-    ("changes", "expected"),
-    [
-        # The batch of serving comes first.
-        (
-            listed("SD", "wide", batch=8),
-            [
-                BASE,
-                ("SD", "Base", 4, 7, LARGE),
-                ("Base-batch-8", None, 8, None, None),
-                ("wide", "Base-batch-8", 8, 7, LARGE),
-            ],
-        ),
-        (
-            swept(drafts=[SMALL_DRAFT, LARGE_DRAFT], windows=[3, 7]) | {"models.draft": ABSENT},
-            [
-                BASE,
-                ("Qwen3-0-6B-k3", "Base", 4, 3, SMALL),
-                ("Qwen3-0-6B-k7", "Base", 4, 7, SMALL),
-                ("Qwen3-1-7B-k3", "Base", 4, 3, LARGE),
-                ("Qwen3-1-7B-k7", "Base", 4, 7, LARGE),
-            ],
-        ),
-        (
-            swept(windows=[3], batches=[8]),
-            [("Base-batch-8", None, 8, None, None), ("k3", "Base-batch-8", 8, 3, LARGE)],
-        ),
-        # Two drafts of one name are numbered.
-        (
-            swept(windows=[7], drafts=[SMALL_DRAFT, SMALL_DRAFT | {"revision": "1" * 40}]),
-            [BASE, ("draft-1-k7", "Base", 4, 7, SMALL), ("draft-2-k7", "Base", 4, 7, SMALL)],
-        ),
-    ],
-)
-def test_an_experiment_has_these_variants(changes: dict[str, Any], expected: list[Any]) -> None:
-    listed_or_swept = of(changes)
-    draft = [(v, v.draft.id if v.draft else None) for v in listed_or_swept]
-    assert [(v.name, v.baseline, v.batch, v.window, d) for v, d in draft] == expected
-    assert len({v.artifact for v in listed_or_swept}) == len(listed_or_swept)
+EXPERIMENTS: dict[str, dict[str, Any]] = {
+    "listed, the batch of serving first": listed("SD", "wide", batch=8),
+    "two drafts by two windows": (
+        swept(drafts=[SMALL_DRAFT, LARGE_DRAFT], windows=[3, 7]) | {"models.draft": ABSENT}
+    ),
+    "another batch": swept(windows=[3], batches=[8]),
+    "two drafts of one name, which are numbered": swept(
+        windows=[7], drafts=[SMALL_DRAFT, SMALL_DRAFT | {"revision": "1" * 40}]
+    ),
+}
+
+
+def test_an_experiment_has_these_variants(snapshot: SnapshotAssertion) -> None:
+    lines = list[str]()
+    for name, changes in EXPERIMENTS.items():
+        compared = of(changes)
+        assert len({v.artifact for v in compared}) == len(compared)
+        lines.append(name)
+        for v in compared:
+            over = f"window {v.window} over {v.baseline}" if v.baseline else "plain"
+            draft = f", draft {v.draft.id}" if v.draft else ""
+            lines.append(f"  {v.name}: batch {v.batch}, {over}{draft}")
+    assert "\n".join([*lines, ""]) == snapshot(extension_class=TextSnapshot)
 
 
 def test_services_are_named_after_their_variants_and_take_the_same_requests() -> None:
