@@ -194,6 +194,12 @@ def test_faults_are_found_before_a_deploy(
     assert "\n".join([*lines, ""]) == snapshot(extension_class=TextSnapshot)
 
 
+def of(subject: str, deployment: Deployment) -> list[str]:
+    """Lines of the rows on one subject."""
+    listed = (row for row in findings(deployment) if row.subject == subject)
+    return [line for row in listed for line in told(row)]
+
+
 def workload(name: str, *command: str, image: str = "any", **spec: Any) -> dict[str, Any]:
     """A DaemonSet or Deployment as a list of them has it."""
     pod = {"containers": [{"name": "a", "image": image, "args": [*command]}], **spec}
@@ -239,34 +245,24 @@ def test_a_network_without_add_ons_is_the_clusters_own_or_none(
 
 DISCOVERY: Final = "--node-group-auto-discovery=asg:tag="
 ENABLED: Final = "k8s.io/cluster-autoscaler/enabled"
-
-
-@pytest.mark.parametrize(
-    ("image", "option", "words"),
-    [
-        ("cluster-autoscaler:v1.35.0", f"{DISCOVERY}{ENABLED}", "warning autoscalers: Cluster"),
-        (
-            "mirror/scaler:1",
-            f"./cluster-autoscaler {DISCOVERY.replace('=', ' ', 1)}eks:nodegroup-name",
-            "warning autoscalers: Cluster",
-        ),
-        (
-            "cluster-autoscaler:v1.35.0",
-            f"{DISCOVERY}{ENABLED}=true,k8s.io/cluster-autoscaler/{CLUSTER}=owned",
-            "warning autoscalers: Cluster",
-        ),
-        ("cluster-autoscaler:v1.35.0", f"{DISCOVERY}{ENABLED},team", "ok autoscalers"),
-        ("cluster-autoscaler:v1.35.0", "--nodes=1:10:team", "ok autoscalers"),
-        ("karpenter/controller:1.8.0", "", "warning autoscalers: Karpenter (kube-system/scaler)"),
-        ("web:1", "", "ok autoscalers"),
-    ],
+SCALER: Final = "cluster-autoscaler:v1.35.0"
+OF_EKS: Final = f"{DISCOVERY.replace('=', ' ', 1)}eks:nodegroup-name"
+OWNED: Final = f"{ENABLED}=true,k8s.io/cluster-autoscaler/{CLUSTER}=owned"
+SCALERS: Final = (
+    *((SCALER, f"{DISCOVERY}{tags}") for tags in (ENABLED, OWNED, f"{ENABLED},team")),
+    ("mirror/scaler:1", f"./cluster-autoscaler {OF_EKS}"),
+    (SCALER, "--nodes=1:10:team"),
+    ("karpenter/controller:1.8.0", ""),
+    ("web:1", ""),
 )
-def test_who_else_starts_nodes(
-    shared: FakeAws, api: Objects, image: str, option: str, words: str
-) -> None:
-    api.lists["deployments"] = [workload("scaler", *option.split(), image=image)]
-    (row,) = (row for row in rows(guest()) if " autoscalers: " in row)
-    assert row.startswith(words)
+
+
+def test_who_else_starts_nodes(shared: FakeAws, api: Objects, snapshot: SnapshotAssertion) -> None:
+    lines = list[str]()
+    for image, option in SCALERS:
+        api.lists["deployments"] = [workload("scaler", *option.split(), image=image)]
+        lines += [f"{image} {option}".strip(), *of("autoscalers", guest())]
+    assert "\n".join([*lines, ""]) == snapshot(extension_class=TextSnapshot)
 
 
 def test_others_in_the_cluster_are_named(shared: FakeAws, api: Objects) -> None:
@@ -295,41 +291,28 @@ def test_a_device_plugin_keeps_off_the_nodes(shared: FakeAws, driven: Objects) -
     assert row.startswith("refused Neuron devices: neuron-device-plugin hands out")
 
 
+def driver(image: str = DRIVER_IMAGE, **pod: Any) -> dict[str, Any]:
+    return daemon_set(DRIVER["metadata"]["name"], image, **pod)
+
+
+TOLERATES: Final = {"key": "aws.amazon.com/neuron", "value": "present"}
 DRIVERS: Final = {
-    "none": ([], "refused", "no Neuron DRA driver"),
-    "for other taints": (
-        [daemon_set(DRIVER["metadata"]["name"], tolerations=[{"key": "a", "operator": "Exists"}])],
-        *("refused", "does not reach"),
-    ),
-    "for another's nodes": (
-        [
-            daemon_set(
-                DRIVER["metadata"]["name"],
-                tolerations=[{"key": "aws.amazon.com/neuron", "value": "present"}],
-            )
-        ],
-        *("refused", "does not reach"),
-    ),
-    "in a pool": (
-        [daemon_set(DRIVER["metadata"]["name"], nodeSelector={"pool": "theirs"})],
-        *("refused", "does not reach"),
-    ),
-    "of another version": (
-        [daemon_set(DRIVER["metadata"]["name"], "mirror:5000/neuron-dra-driver:1.0.1")],
-        *("warning", "1.0.1"),
-    ),
-    "sound": ([DRIVER], "ok", "one DRA driver"),
+    "none": [],
+    "for other taints": [driver(tolerations=[{"key": "a", "operator": "Exists"}])],
+    "for another's nodes": [driver(tolerations=[TOLERATES])],
+    "in a pool": [driver(nodeSelector={"pool": "theirs"})],
+    "of another version": [driver("mirror:5000/neuron-dra-driver:1.0.1")],
+    "sound": [DRIVER],
 }
 
 
-@pytest.mark.parametrize(("daemons", "status", "words"), DRIVERS.values(), ids=DRIVERS)
 def test_a_driver_that_is_there_serves_our_nodes(
-    shared: FakeAws, driven: Objects, daemons: list[dict[str, Any]], status: str, words: str
+    shared: FakeAws, driven: Objects, snapshot: SnapshotAssertion
 ) -> None:
-    driven.lists["daemonsets"] = daemons
-    (row,) = of_devices(guest())
-    assert row.startswith(status)
-    assert words in row
+    lines = list[str]()
+    for name, driven.lists["daemonsets"] in DRIVERS.items():
+        lines += [name, *of("Neuron devices", guest())]
+    assert "\n".join([*lines, ""]) == snapshot(extension_class=TextSnapshot)
 
 
 def test_the_file_says_whose_the_driver_is(shared: FakeAws, driven: Objects) -> None:

@@ -7,6 +7,7 @@ from typing import Final
 
 import pytest
 from kubernetes.client import CoreV1Event, V1Pod
+from syrupy.assertion import SnapshotAssertion
 
 from operations import pods
 from operations.account import Deployment, DeploymentError
@@ -15,6 +16,7 @@ from tests.operations import api as kube
 from tests.operations.api import RUNNING, Objects, container, ended, event, typed_pod
 from tests.operations.conftest import with_cluster
 from tests.operations.fake_aws import FakeAws
+from tests.snapshots import TextSnapshot, filled
 
 WAITING = {"waiting": {"reason": "PodInitializing"}}
 BACK_OFF = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 5m0s restarting"}}
@@ -38,31 +40,26 @@ def test_what_has_no_node_says_the_schedulers_newest_event() -> None:
 
 READY_POD: Final = container(ready=True)
 STARTED: Final = (FETCHED, KEEPING)
-CASES: Final[dict[str, tuple[V1Pod, list[CoreV1Event], str, str]]] = {
+CASES: Final[dict[str, tuple[V1Pod, list[CoreV1Event], str]]] = {
     "volume": (
         typed_pod("Pending", init=(container("fetch-artifact", WAITING),)),
         [event("Scheduled", "assigned"), event("FailedMount", "no mount-s3", 1)],
         "",
-        "FailedMount: no mount-s3",
     ),
     "graph": (
         typed_pod("Pending", container("vllm", WAITING), init=(FETCHING,)),
         [],
         "waiting for s3://bucket/",
-        "fetch-artifact runs: waiting for s3://bucket/",
     ),
     "crash loop": (
         typed_pod("Running", container("vllm", BACK_OFF, last=CRASHED, restarts=4), init=STARTED),
         [],
         "",
-        "vllm CrashLoopBackOff: back-off 5m0s restarting: restarted 4 times, before ended "
-        "with status 1 (Error): RuntimeError: nrt_init failed",
     ),
     "starts": (
         typed_pod("Running", LOADING, init=STARTED),
         [event("Unhealthy", "Startup probe failed: refused")],
         "Loading weights: 40 %",
-        "vllm starts: Loading weights: 40 %: Startup probe failed: refused",
     ),
     "sidecar": (
         typed_pod(
@@ -70,27 +67,24 @@ CASES: Final[dict[str, tuple[V1Pod, list[CoreV1Event], str, str]]] = {
         ),
         [],
         "uploads graph 3 of 9",
-        "keep-cache runs: uploads graph 3 of 9",
     ),
     "evicted": (
         typed_pod("Failed", reason="Evicted", message="The node was low on resource: disk. "),
         [],
         "",
-        "failed: Evicted: The node was low on resource: disk.",
     ),
     "failed": (
         typed_pod("Failed", init=(container("fetch-artifact", {"terminated": ended(69)}),)),
         [],
         "",
-        "failed: fetch-artifact ended with status 69 (Error)",
     ),
 }
+"""Pods, their events, and the last line of a log."""
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_what_is_on_a_node_says_how_its_container_is(case: str) -> None:
-    pod, events, line, reason = CASES[case]
-    assert why(pod, events, line) == reason
+def test_what_is_on_a_node_says_how_its_container_is(snapshot: SnapshotAssertion) -> None:
+    reasons = (filled(f"{name}: {why(*case)}") for name, case in CASES.items())
+    assert "\n".join([*reasons, ""]) == snapshot(extension_class=TextSnapshot)
 
 
 def test_what_is_ready_or_has_ended_well_has_no_reason() -> None:
