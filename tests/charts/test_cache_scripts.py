@@ -65,7 +65,8 @@ class Pod:
         self._fault, key = self.folder / "fault", self.folder / "key"
         key.write_text("sesame\n")
         variables = {"POD_UID": name, "HOME": str(self.folder), "KEY_FILE": str(key)}
-        self.environment = environment | variables
+        # Of a driver: vllm-neuron would fail on it.
+        self.environment = environment | variables | {"NEURON_RT_VISIBLE_CORES": "32-63"}
 
     @property
     def is_ready(self) -> bool:
@@ -83,7 +84,8 @@ class Pod:
             (self.artifact / name).write_text(self.name)
 
     def serve(self) -> str:
-        words = (str(self.notes), "SWITCH=on", "bash", "-c", "echo switch: ${SWITCH-off}")
+        shown = "echo switch: ${SWITCH-off}, cores: ${NEURON_RT_VISIBLE_CORES-any}"
+        words = (str(self.notes), "SWITCH=on", "bash", "-c", shown)
         return run(self.environment, "serve-cached.sh", *words).stdout
 
     def keep(self, model: str = MODEL) -> subprocess.Popen[str]:
@@ -158,7 +160,7 @@ def test_a_cache_is_complete_before_its_pod_is_ready_and_is_served_as_it_was_mad
 ) -> None:
     first = pods("first")
     assert "is not complete: vLLM compiles" in first.fetch()
-    assert "switch: off" in first.serve()
+    assert "\nswitch: off, cores: any\n" in first.serve()
     first.compile()
     first.hold_marker()
     keeper = first.keep()
@@ -176,7 +178,7 @@ def test_a_cache_is_complete_before_its_pod_is_ready_and_is_served_as_it_was_mad
     later, before = pods("later"), versions(store)
     assert "the complete cache is in" in later.fetch()
     assert later.cache() == dict.fromkeys(CACHE, "first")
-    assert "switch: on" in later.serve()
+    assert "\nswitch: on, cores: any\n" in later.serve()
     await_words(later.keep(), "the cache was complete: nothing to keep")
     assert later.is_ready
     assert versions(store) == before
@@ -192,7 +194,7 @@ def test_what_a_killed_first_start_leaves_is_never_served(store: Any, pods: Pods
     assert f"{KEY}killed/{GRAPHS}/one/.compilation_complete" in keys(store)
     assert "is not complete: vLLM compiles" in after.fetch()
     assert after.cache() == {}
-    assert "switch: off" in after.serve()
+    assert "\nswitch: off, cores: any\n" in after.serve()
     after.compile()
     await_words(after.keep(), "is complete")
     killed.mend()

@@ -74,15 +74,6 @@ def test_a_listing_that_hangs_does_not_hold_the_node(
     assert output[-1] == f"user {os.getuid()} opened 1 devices"
 
 
-def test_a_command_that_is_served_from_a_cache_has_no_visible_cores_to_fail_on(
-    environment: dict[str, str], tmp_path: Path
-) -> None:
-    variables = environment | {"NEURON_RT_VISIBLE_CORES": "32-63"}
-    command = ["bash", "-c", "echo visible: ${NEURON_RT_VISIBLE_CORES-none}"]
-    output = run(variables, "serve-cached.sh", str(tmp_path), "SETTING=1", *command).stdout
-    assert output.splitlines()[-1] == "visible: none"
-
-
 def test_an_artifact_is_compiled_once_marked_last_and_fetched_as_it_was_made(
     store: Any, environment: dict[str, str], tmp_path: Path
 ) -> None:
