@@ -2,48 +2,19 @@
 
 from collections.abc import Iterable, Mapping
 from itertools import product
-from typing import Any, Final, NamedTuple
-
-from charts.names import VLLM_PORT, Component
+from typing import Any
 
 Manifest = dict[str, Any]
 
-DNS: Final = "kubernetes.io/metadata.name=kube-system k8s-app=kube-dns"
-CREDENTIALS: Final = "169.254.170.23/32"
-"""The EKS Pod Identity agent."""
 
-
-class Rule(NamedTuple):
-    """One connection: Egress to, or Ingress from, a peer."""
-
-    direction: str
-    peer: str
-    """A block of addresses, or labels of the peer's namespace, if it is another, and its pods."""
-    port: int
-    protocol: str = "TCP"
-
-
-def intended(component: str | None) -> set[Rule]:
-    """What the charts mean to allow: names, credentials and HTTPS to all, vLLM to its clients."""
-    rules = {
-        Rule("Egress", DNS, 53),
-        Rule("Egress", DNS, 53, "UDP"),
-        Rule("Egress", "0.0.0.0/0", 443),
-        Rule("Egress", CREDENTIALS, 80),
-    }
-    if component == Component.BENCHMARK:
-        rules.add(Rule("Egress", f"component={Component.VLLM}", VLLM_PORT))
-    if component == Component.VLLM:
-        rules.add(Rule("Ingress", f"component={Component.BENCHMARK}", VLLM_PORT))
-    return rules
-
-
-def allowed(policies: Iterable[Manifest], labels: Mapping[str, str]) -> set[Rule]:
+def allowed(policies: Iterable[Manifest], labels: Mapping[str, str]) -> list[str]:
     """All that the policies let a pod with these labels do, and nothing else is allowed.
 
+    Of each connection the direction, the peer and the port. A peer is a block of addresses, or
+    labels of its namespace, if it is another, and of its pods.
     A form that the charts do not use is an error, as is a direction that no policy isolates.
     """
-    rules, isolated = set[Rule](), set[str]()
+    rules, isolated = set[str](), set[str]()
     for policy in policies:
         spec = policy["spec"]
         if not _labels(spec["podSelector"]).items() <= labels.items():
@@ -54,11 +25,11 @@ def allowed(policies: Iterable[Manifest], labels: Mapping[str, str]) -> set[Rule
                 assert direction in spec["policyTypes"], policy["metadata"]["name"]
                 assert rule.keys() == {side, "ports"}
                 rules |= {
-                    Rule(direction, _address(peer), **port)
+                    f"{direction} {_address(peer)}: {port.get('protocol', 'TCP')} {port['port']}"
                     for peer, port in product(rule[side], rule["ports"])
                 }
     assert isolated == {"Ingress", "Egress"}
-    return rules
+    return sorted(rules)
 
 
 def _address(peer: Manifest) -> str:

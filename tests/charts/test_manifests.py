@@ -4,11 +4,13 @@ from typing import Any
 
 import kubernetes_validate
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from charts.names import VLLM_PORT, Component, namespace
 from stacks.cluster import KUBERNETES_VERSION
 from tests.matrix import EAGLE3, FIRST_START, MATRIX, MEDUSA, SWEEP, VANILLA
-from tests.network_policy import allowed, intended
+from tests.network_policy import allowed
+from tests.snapshots import TemplateSnapshot
 from tests.synthesis import Synthesised, Vary, containers, pods, render
 
 VOLUMES = {"configMap", "emptyDir", "persistentVolumeClaim", "secret"}
@@ -55,13 +57,18 @@ def test_pods_have_neither_a_token_for_the_api_nor_a_key(each: Synthesised) -> N
     assert [o for kind in kinds for o in each.objects(kind)] == []
 
 
-def test_pods_reach_what_they_need_and_nothing_else(each: Synthesised) -> None:
+def test_pods_reach_what_they_need_and_nothing_else(
+    each: Synthesised, snapshot: SnapshotAssertion
+) -> None:
+    """Names, credentials and HTTPS, and vLLM its clients; a pod of no component the least."""
     policies = [*each.objects("NetworkPolicy")]
     made_by = [o for kind in ("Pod", "Job", "Deployment") for o in each.objects(kind)]
     templates = [o if o["kind"] == "Pod" else o["spec"]["template"] for o in made_by]
-    assert len(templates) >= 4
+    reached: dict[str, list[str]] = {}
     for labels in ({}, *(template["metadata"]["labels"] for template in templates)):
-        assert allowed(policies, labels) == intended(labels.get("component"))
+        rules = allowed(policies, labels)
+        assert reached.setdefault(labels.get("component", "none"), rules) == rules
+    assert reached == snapshot(extension_class=TemplateSnapshot)
     # The VPC CNI lets a pod reach a ClusterIP only if the policy's peer selects what the Service
     # names in its own selector, and only at the port that the policy names
     # (amazon-network-policy-controller-k8s v1.1.7, pkg/resolvers/endpoints.go).

@@ -7,12 +7,12 @@ from typing import Any, Final
 
 import pytest
 from aws_cdk.assertions import Template
+from syrupy.assertion import SnapshotAssertion
 
-from charts.names import NODE_GROUP_LABEL
 from charts.preparation import compile_pod
 from experiment.cost.prices import VOLUMES, CostGroup, most_nodes, parts
 from experiment.runtimes import RUNTIMES, Runtime
-from experiment.schema import CompileNode
+from experiment.schema import CompileNode, Purchase
 from experiment.variants import variants
 from stacks.addons import VERSIONS
 from stacks.cluster import KUBERNETES_VERSION
@@ -20,6 +20,7 @@ from stacks.nodes import VOLUME_GIB
 from stacks.trainium import TrainiumStack
 from tests.experiment.files import ABSENT
 from tests.matrix import FIRST_START, RESERVATION
+from tests.snapshots import TemplateSnapshot
 from tests.stacks.templates import node_group, outputs
 from tests.stacks.test_neuron_node_group import imported
 from tests.synthesis import Of, Synthesised, Vary
@@ -47,42 +48,32 @@ def test_nodes_follow_the_cluster_s_version(each: Synthesised) -> None:
         assert version == KUBERNETES_VERSION
 
 
-BLOCK: Final = {"MarketType": "capacity-block"}
-
-
-@pytest.mark.parametrize(
-    ("purchase", "kind", "reservation", "market"),
-    [
-        ("on-demand", "ON_DEMAND", ABSENT, None),
-        ("spot", "SPOT", ABSENT, None),
-        ("reservation", "ON_DEMAND", RESERVATION, None),
-        ("capacity-block", "CAPACITY_BLOCK", RESERVATION, BLOCK),
-    ],
-)
+@pytest.mark.parametrize("purchase", Purchase)
 def test_capacity_is_bought_as_the_experiment_says(
-    purchase: str,
-    kind: str,
-    reservation: Any,
-    market: dict[str, str] | None,
-    variation: Vary,
+    purchase: Purchase, variation: Vary, snapshot: SnapshotAssertion
 ) -> None:
+    """A Capacity Block accepts no placement group, and a reservation only its own."""
     stack, cluster = imported()
     (zone,) = cluster.vpc.availability_zones
-    place = {"aws.region": zone[:-1], "aws.availability_zones": [zone, f"{zone[:-1]}b"]}
-    capacity = {"purchase": purchase, "reservation_id": reservation, "availability_zone": zone}
-    experiment = variation(place | {f"capacity.{field}": v for field, v in capacity.items()})
-    template = Template.from_stack(TrainiumStack(stack, experiment, None, cluster))
-    properties = {"CapacityType": kind, "Labels": {NODE_GROUP_LABEL: "trainium"}}
-    template.has_resource_properties("AWS::EKS::Nodegroup", properties)
-    launches = template.find_resources("AWS::EC2::LaunchTemplate").items()
-    (launch,) = (each["Properties"] for name, each in launches if name.startswith("Trainium"))
+    is_reserved = purchase in (Purchase.RESERVATION, Purchase.CAPACITY_BLOCK)
+    changes = {
+        "aws.region": zone[:-1],
+        "aws.availability_zones": [zone, f"{zone[:-1]}b"],
+        "capacity.availability_zone": zone,
+        "capacity.purchase": purchase,
+        "capacity.reservation_id": RESERVATION if is_reserved else ABSENT,
+    }
+    template = Template.from_stack(TrainiumStack(stack, variation(changes), None, cluster))
+    kinds = ("AWS::EKS::Nodegroup", "AWS::EC2::LaunchTemplate")
+    found = (template.find_resources(kind).items() for kind in kinds)
+    group, launch = (
+        next(each["Properties"] for name, each in of_kind if name.startswith("Trainium"))
+        for of_kind in found
+    )
+    keys = ("CapacityReservationSpecification", "InstanceMarketOptions", "Placement")
     data = launch["LaunchTemplateData"]
-    is_reserved = reservation == RESERVATION
-    target = {"CapacityReservationTarget": {"CapacityReservationId": RESERVATION}}
-    assert data.get("CapacityReservationSpecification") == (target if is_reserved else None)
-    assert data.get("InstanceMarketOptions") == market
-    # A Capacity Block accepts no placement group, and a reservation only its own.
-    assert ("Placement" in data) is not is_reserved
+    bought = {"CapacityType": group["CapacityType"]} | {key: data.get(key) for key in keys}
+    assert bought == snapshot(extension_class=TemplateSnapshot)
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES.values(), ids=RUNTIMES)

@@ -3,7 +3,7 @@
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from tests.matrix import LADDER
+from tests.matrix import LADDER, SWEEP
 from tests.snapshots import TemplateSnapshot, digest, laid_out, readable
 from tests.synthesis import Of, Synthesised
 
@@ -23,7 +23,7 @@ def test_template(stack: str, synthesised: Synthesised, snapshot: SnapshotAssert
     assert readable(template) == snapshot(extension_class=TemplateSnapshot)
 
 
-@pytest.mark.parametrize("name", ["article", LADDER], ids=["article", "ladder"])
+@pytest.mark.parametrize("name", ["article", LADDER, SWEEP], ids=["article", "ladder", "sweep"])
 def test_dashboards(name: str, of_matrix: Of, snapshot: SnapshotAssertion) -> None:
     """Those of the first test case, a metric on a line; of the further ones a digest."""
     resources = of_matrix(name).template("observability")["Resources"].values()
