@@ -120,6 +120,8 @@ MATRIX: Final[dict[str, dict[str, Any]]] = {
         "serving.api_key": True,
         "capacity.nodes": 2,
         "models.draft": ABSENT,
+        "benchmark.test_cases.9": ABSENT,
+        "benchmark.test_cases.8": ABSENT,
         **swept(
             drafts=[
                 {"id": "Qwen/Qwen3-0.6B", "revision": "c1899de289a04d12100db370d81485cdf75e47ca"}

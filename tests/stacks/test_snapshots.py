@@ -26,9 +26,12 @@ def test_template(stack: str, synthesised: Synthesised, snapshot: SnapshotAssert
 @pytest.mark.parametrize("name", ["article", LADDER, SWEEP], ids=["article", "ladder", "sweep"])
 def test_dashboards(name: str, of_matrix: Of, snapshot: SnapshotAssertion) -> None:
     """Those of the first test case, a metric on a line; of the further ones a digest."""
-    resources = of_matrix(name).template("observability")["Resources"].values()
-    drawn = []
-    for dashboard in (r for r in resources if r["Type"] == "AWS::CloudWatch::Dashboard"):
+    resources = of_matrix(name).template("observability")["Resources"].items()
+    # That of the nodes is the same for all.
+    shown, drawn = ("Comparison", "Nodes")[: 2 if name == "article" else 1], []
+    for dashboard in (
+        resource for logical_id, resource in resources if logical_id.startswith(shown)
+    ):
         widgets = readable(dashboard["Properties"]["DashboardBody"])["widgets"]
         for properties in (widget["properties"] for widget in widgets):
             if "metrics" in properties:
