@@ -157,9 +157,9 @@ def compile_pod(variant: Variant) -> k8s.PodSpec:
 
 
 def _what_it_slows(experiment: Experiment) -> k8s.LabelSelector:
-    """All pods that compile or, as an index, measure. A download is selected, too, on other nodes.
+    """Selects what a compile slows: other compiles and, of isolated variants, what measures.
 
-    Services idle until their graphs are there.
+    Services idle until their graphs are there. A download is selected, too, but on other nodes.
     """
     if not experiment.isolated:
         return COMPILES

@@ -219,9 +219,7 @@ def _pod(experiment: Experiment, image: str) -> k8s.PodSpec:
 
 
 def _failure_policy(measures: str) -> k8s.PodFailurePolicy:
-    """Which endings do not count as a failure of an index, and which are final.
-
-    All others are tried again.
+    """Says which endings of an index are final, and which are no failure; others are tried again.
 
     No failures are a graph that is not there yet and a node that is taken away.
     """

@@ -61,7 +61,7 @@ def deploy(deployment: Deployment, stacks: Sequence[str], *, yes: bool) -> int:
 
 
 def zone_conflict(deployment: Deployment) -> str | None:
-    """Why the stacks that stand cannot become those of the file, in a line, if they cannot."""
+    """A line on why the deployed stacks cannot move to the file's zones; None if they can."""
     fields = f"{deployment.file}: capacity.availability_zone of aws.availability_zones"
     wanted = zones(deployment.experiment)
     standing = deployment.outputs("network").get("Zones", wanted)

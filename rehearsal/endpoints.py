@@ -59,7 +59,7 @@ the article's speed-ups."""
 
 
 def draft_cost(variant: Variant) -> float:
-    """The length of a draft in target passes: whatever the draft model's size, the article's.
+    """Returns a draft's length in target passes: the article's, whatever the draft model's size.
 
     One whose number of drafts was fixed when it was trained makes all of them in one pass.
     """

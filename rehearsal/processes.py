@@ -231,7 +231,7 @@ def _end(process: Process, by: signal.Signals) -> None:
 
 
 def lasting_port() -> int:
-    """Another port of loopback each time: free now, and given to no client's connection.
+    """Returns a free port of loopback, another each time, that no client's connection is given.
 
     So a server can still take it in a minute, and again after an end. Raises OSError.
     """

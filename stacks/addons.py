@@ -88,7 +88,7 @@ def _observability(stack: Stack, cluster: eks.ICluster, cluster_name: str) -> ek
 
 
 def _agent_role(stack: Stack, cluster_name: str, prefix: str) -> iam.Role:
-    """May write log groups below ``prefix`` and describe its node.
+    """Makes a role that may write log groups below ``prefix``, and describe its node.
 
     Metrics travel as log events (embedded metric format), so the agent needs no PutMetricData.
     CloudWatchAgentServerPolicy would allow these actions on every log group.

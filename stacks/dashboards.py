@@ -149,10 +149,10 @@ def _over_range(experiment: Experiment) -> bool:
 
 
 def _section(experiment: Experiment, case: TestCase) -> Iterator[list[cloudwatch.IWidget]]:
-    """One test case: each metric of the catalogue, the speed-up, and the cost.
+    """Yields a test case's rows: each metric of the catalogue, the speed-up, and the cost.
 
-    Over time at a single load point. At several, whose turns take turns, and in a sweep, whose
-    variants do, a bar for each.
+    Curves over time at a single load point. At several, and in a sweep, cells are measured one
+    after another: a bar for each.
     """
     cells, bars = _cells(case, experiment), _over_range(experiment)
     graphs: list[cloudwatch.IWidget] = [

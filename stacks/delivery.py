@@ -94,7 +94,7 @@ class DeliveryStack(ExperimentStack):
         ).attr_arn
 
     def _add_diff(self) -> None:
-        """For pull requests of the repository itself: one of a fork gets no such token.
+        """Makes the role for pull requests of the repository itself: a fork's get no such token.
 
         It may not make a change set, which CloudFormation makes as the role that deploys
         (docs/assumptions.md), nor assume a role of the bootstrap, the narrowest of which reads all
@@ -108,7 +108,7 @@ class DeliveryStack(ExperimentStack):
         _allow(role, "Read", actions, stacks)
 
     def _add_deploy(self) -> None:
-        """For jobs in the protected environment, of workflows of one branch.
+        """Makes the role for jobs in the protected environment, of workflows of one branch.
 
         What it changes it changes as one of the bootstrap's roles, or as the commands on an
         experiment do: sizes, guards, the cluster's own objects.

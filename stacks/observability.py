@@ -121,7 +121,7 @@ class ObservabilityStack(ExperimentStack):
         )
 
     def _alarm_on_late_guard(self, experiment: Experiment) -> None:
-        """On nodes that report for longer than a guard leaves them.
+        """Makes an alarm on nodes that report for longer than a guard leaves them.
 
         Nothing tells that a guard has not acted. Where one start follows another within a period,
         this takes the two for one.
@@ -145,7 +145,7 @@ class ObservabilityStack(ExperimentStack):
         )
 
     def _alarm_on_lost_benefit(self, experiment: Experiment) -> None:
-        """On the case that should gain most, at the first load point."""
+        """Makes alarms on the case that should gain most, at the first load point."""
         cases, (point, *later_points) = experiment.benchmark.test_cases, experiment.benchmark.points
         headlines = [c for c in cases if c.headline and c.structure is Structure.STRUCTURED]
         case, *_ = headlines or cases
@@ -168,7 +168,7 @@ class ObservabilityStack(ExperimentStack):
 
 
 class BudgetStack(ExperimentStack):
-    """Works once the payer account has activated the tag ``Experiment`` for cost allocation.
+    """A budget, which works once the payer account has activated the tag ``Experiment``.
 
     It does not count a prepaid Capacity Block, which carries no tag. Its price is known before.
     """

@@ -245,10 +245,10 @@ def complete_run(deployment: Deployment) -> str | None:
 
 
 def measured_run(deployment: Deployment, *, again: bool) -> str | None:
-    """The complete run that makes all that costs unnecessary; None if there is none.
+    """Returns the complete run after which nothing more is to be paid for; None if there is none.
 
-    A run that was begun after it, on nodes that are running, is not to be given up for it. Variants
-    that are measured one by one are not measured twice in a run.
+    A later run that has begun, on nodes that are running, is not given up for it. ``again`` asks for
+    another run, but isolated variants are not measured twice in a run.
     """
     is_isolated = deployment.experiment.isolated
     run = None if again and not is_isolated else complete_run(deployment)

@@ -19,7 +19,7 @@ from operations.stages.stage import Progress, Stage, StageFailed
 
 
 class Check(Stage):
-    """The preflight, once no deploy goes on. It says only what is not as it should be."""
+    """Runs the preflight once no deploy goes on, and says only what is not as it should be."""
 
     name = "preflight"
     costs = False
@@ -64,9 +64,9 @@ class Deploy(Stage):
 
 
 class Restore(Stage):
-    """Every object of the manifests. A deploy that changes nothing makes none.
+    """Makes the objects of the manifests that are gone, which a deploy without a change does not.
 
-    Before any node is paid for: whatever waits for an object that is gone waits in vain.
+    It comes before any node is paid for: whatever waits for such an object waits in vain.
     """
 
     name = "objects"

@@ -55,9 +55,9 @@ class Progress:
             self._last, self._when = text, time.monotonic()
 
     def until(self, look: Callable[[], T | None]) -> T:
-        """Looks again and again, until there is an answer that is not None.
+        """Calls ``look`` until its answer is not None.
 
-        Raises what ``look`` raises, but what may pass only after ten minutes of nothing else.
+        Raises what ``look`` raises: an error that may pass only after ten minutes without an answer.
         """
         heard, pause = time.monotonic(), min(_FIRST_SECONDS, POLL_SECONDS)
         while True:
