@@ -16,6 +16,7 @@ from stacks.security import (
     managed_policy,
     pod_identity_principal,
 )
+from stacks.stack import ExperimentStack
 
 VERSIONS: Final[Mapping[str, str]] = {
     "vpc-cni": "v1.22.4-eksbuild.3",
@@ -30,9 +31,10 @@ VERSIONS: Final[Mapping[str, str]] = {
 refuses those that EKS does not offer."""
 
 
-def networking_addons(stack: Stack, cluster: eks.ICluster, cluster_name: str) -> list[eks.CfnAddon]:
+def networking_addons(stack: ExperimentStack, cluster: eks.ICluster) -> list[eks.CfnAddon]:
     """The add-ons that a node needs before it can become ready."""
-    pods = pod_identity_principal(stack, cluster_name, "kube-system", "aws-node")
+    name = stack.experiment.cluster_name
+    pods = pod_identity_principal(stack, name, "kube-system", "aws-node")
     role = iam.Role(stack, "VpcCniRole", assumed_by=pods)
     role.add_managed_policy(iam.ManagedPolicy.from_aws_managed_policy_name("AmazonEKS_CNI_Policy"))
     reason = "AWS keeps it in step with what each CNI version needs."
@@ -45,26 +47,24 @@ def networking_addons(stack: Stack, cluster: eks.ICluster, cluster_name: str) ->
     ]
 
 
-def node_addons(
-    stack: Stack, cluster: eks.ICluster, cluster_name: str, *, after: IDependable
-) -> None:
+def node_addons(stack: ExperimentStack, cluster: eks.ICluster, *, after: IDependable) -> None:
     """The add-ons that need a node to become active.
 
-    ``cluster_name`` must be literal because it is part of log groups' names. The S3 CSI driver has
-    no role of its own, because a volume is mounted with the identity of the pod that mounts it.
+    The S3 CSI driver has no role of its own, because a volume is mounted with the identity of the
+    pod that mounts it.
     """
     for addon in (
         _addon(stack, "coredns", cluster),
         _addon(stack, "aws-mountpoint-s3-csi-driver", cluster),
         _addon(stack, "eks-node-monitoring-agent", cluster),
-        _observability(stack, cluster, cluster_name),
+        _observability(stack, cluster),
     ):
         addon.node.add_dependency(after)
 
 
-def _observability(stack: Stack, cluster: eks.ICluster, cluster_name: str) -> eks.CfnAddon:
+def _observability(stack: ExperimentStack, cluster: eks.ICluster) -> eks.CfnAddon:
     """Container Insights with Neuron's metrics, and pod logs; no application tracing."""
-    prefix = f"/aws/containerinsights/{cluster_name}"
+    prefix = f"/aws/containerinsights/{stack.experiment.cluster_name}"  # literal, as groups' names
     groups = [
         log_group(stack, f"{kind.capitalize()}Logs", f"{prefix}/{kind}")
         for kind in ("application", "dataplane", "host", "performance")
@@ -81,19 +81,20 @@ def _observability(stack: Stack, cluster: eks.ICluster, cluster_name: str) -> ek
             # Its default also follows from the agent's configuration, which has no tracing.
             "manager": {"applicationSignals": {"autoMonitor": {"monitorAllServices": False}}},
         },
-        identity=("cloudwatch-agent", _agent_role(stack, cluster_name, prefix)),
+        identity=("cloudwatch-agent", _agent_role(stack, prefix)),
     )
     addon.node.add_dependency(*groups)
     return addon
 
 
-def _agent_role(stack: Stack, cluster_name: str, prefix: str) -> iam.Role:
+def _agent_role(stack: ExperimentStack, prefix: str) -> iam.Role:
     """Makes a role that may write log groups below ``prefix``, and describe its node.
 
     Metrics travel as log events (embedded metric format), so the agent needs no PutMetricData.
     CloudWatchAgentServerPolicy would allow these actions on every log group.
     """
-    pods = pod_identity_principal(stack, cluster_name, "amazon-cloudwatch", "cloudwatch-agent")
+    name = stack.experiment.cluster_name
+    pods = pod_identity_principal(stack, name, "amazon-cloudwatch", "cloudwatch-agent")
     role = iam.Role(stack, "CloudWatchAgentRole", assumed_by=pods)
     actions = ("CreateLogGroup", "CreateLogStream", "DescribeLogStreams", "PutLogEvents")
     groups = stack.format_arn(

@@ -78,11 +78,11 @@ class ClusterStack(ExperimentStack):
             # Always, though only nodes with EFA name it: CloudFormation refuses to take away an
             # export that the nodes of an earlier deploy still use.
             self.export_value(self.cluster.cluster_security_group_id)
-            networking = networking_addons(self, self.cluster, self.cluster_name)
+            networking = networking_addons(self, self.cluster)
             role = self._system_node_role()
-            nodes = system_node_group(self, self.cluster, KUBERNETES_VERSION, experiment, role)
+            nodes = system_node_group(self, self.cluster, KUBERNETES_VERSION, role)
             nodes.node.add_dependency(*networking)
-            node_addons(self, self.cluster, self.cluster_name, after=nodes)
+            node_addons(self, self.cluster, after=nodes)
         CfnOutput(self, CLUSTER_OUTPUT, value=self.cluster_name, description="Where nodes join")
         arn = self.administrator.role_arn
         CfnOutput(self, "AdministratorRole", value=arn, description="Role for kubectl")

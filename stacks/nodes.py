@@ -5,13 +5,12 @@ from typing import Any, Final, cast
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
-from constructs import Construct
 
 from charts.names import COMPILE_NODES, NODE_GROUP_LABEL, node_label, taint_value
 from experiment.hardware import SYSTEM_INSTANCE, SYSTEM_NODES
-from experiment.schema import Experiment
 from stacks.constructs.neuron import user_data
 from stacks.security import node_role
+from stacks.stack import ExperimentStack
 
 VOLUME_GIB: Final = 1024
 """A compile pod may fill 600 GiB, and images take 40. Kubelet evicts pods if less than a tenth is
@@ -19,20 +18,15 @@ free."""
 
 
 def system_node_group(
-    scope: Construct,
-    cluster: eks.ICluster,
-    kubernetes_version: str,
-    experiment: Experiment,
-    role: iam.Role,
+    stack: ExperimentStack, cluster: eks.ICluster, kubernetes_version: str, role: iam.Role
 ) -> eks.Nodegroup:
     """For the add-ons, the downloads and the load generator."""
     return _node_group(
-        scope,
+        stack,
         "SystemNodes",
         "SystemNodeTemplate",
         cluster,
         kubernetes_version,
-        experiment,
         {"volume_size": 100},
         instance_types=[ec2.InstanceType(SYSTEM_INSTANCE)],
         min_size=SYSTEM_NODES,
@@ -42,16 +36,16 @@ def system_node_group(
 
 
 def compile_node_group(
-    scope: Construct, cluster: eks.ICluster, kubernetes_version: str, experiment: Experiment
+    stack: ExperimentStack, cluster: eks.ICluster, kubernetes_version: str
 ) -> eks.Nodegroup:
     """A node group without nodes: the stage that compiles starts one for each missing graph."""
+    experiment = stack.experiment
     return _node_group(
-        scope,
+        stack,
         "CompileNodes",
         "CompileNodesTemplate",
         cluster,
         kubernetes_version,
-        experiment,
         # The most that gp3 has: checkpoints, shards and images pass through it.
         {"volume_size": VOLUME_GIB, "iops": 6000, "throughput": 1000},
         user_data=ec2.UserData.custom(user_data(local_disks=False)),
@@ -59,7 +53,7 @@ def compile_node_group(
         min_size=0,
         desired_size=0,
         max_size=1,  # the least that EKS takes; make start raises it
-        node_role=node_role(scope, "CompileNodesRole"),
+        node_role=node_role(stack, "CompileNodesRole"),
         labels={NODE_GROUP_LABEL: node_label(experiment, COMPILE_NODES)},
         taints=[
             eks.TaintSpec(
@@ -72,12 +66,11 @@ def compile_node_group(
 
 
 def _node_group(
-    scope: Construct,
+    stack: ExperimentStack,
     construct_id: str,
     template_id: str,
     cluster: eks.ICluster,
     kubernetes_version: str,
-    experiment: Experiment,
     size: dict[str, Any],
     *,
     user_data: ec2.UserData | None = None,
@@ -89,7 +82,7 @@ def _node_group(
         **size, encrypted=True, volume_type=gp3, delete_on_termination=True
     )
     template = ec2.LaunchTemplate(
-        scope,
+        stack,
         template_id,
         http_tokens=ec2.LaunchTemplateHttpTokens.REQUIRED,
         http_put_response_hop_limit=1,
@@ -102,17 +95,17 @@ def _node_group(
         "LaunchTemplateData.TagSpecifications.2",
         {
             "ResourceType": "network-interface",
-            "Tags": [{"Key": key, "Value": value} for key, value in experiment.tags.items()],
+            "Tags": [{"Key": key, "Value": value} for key, value in stack.experiment.tags.items()],
         },
     )
     nodes = eks.Nodegroup(
-        scope,
+        stack,
         construct_id,
         cluster=cluster,
         ami_type=eks.NodegroupAmiType.AL2023_X86_64_STANDARD,
         subnets=ec2.SubnetSelection(
             subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS,
-            availability_zones=[*experiment.aws.cpu_zones] or None,
+            availability_zones=[*stack.experiment.aws.cpu_zones] or None,
         ),
         launch_template_spec=eks.LaunchTemplateSpec(
             id=str(template.launch_template_id), version=template.latest_version_number

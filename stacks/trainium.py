@@ -41,8 +41,7 @@ class TrainiumStack(ExperimentStack):
         nodes = self._trainium_nodes(experiment, cluster)
         groups = {TRAINIUM_NODES: nodes}
         if experiment.compile_node is CompileNode.CPU:
-            cpus = compile_node_group(self, cluster, KUBERNETES_VERSION, experiment)
-            groups[COMPILE_NODES] = cpus
+            groups[COMPILE_NODES] = compile_node_group(self, cluster, KUBERNETES_VERSION)
         makes_driver = experiment.aws.dra_driver is Origin.MAKE
         if makes_driver:
             NeuronDraDriver(self, "NeuronDra", cluster=cluster, nodes=nodes)

@@ -247,8 +247,8 @@ def complete_run(deployment: Deployment) -> str | None:
 def measured_run(deployment: Deployment, *, again: bool) -> str | None:
     """Returns the complete run after which nothing more is to be paid for; None if there is none.
 
-    A later run that has begun, on nodes that are running, is not given up for it. ``again`` asks for
-    another run, but isolated variants are not measured twice in a run.
+    A later run that has begun, on nodes that are running, is not given up for it. ``again`` asks
+    for another run, but isolated variants are not measured twice in a run.
     """
     is_isolated = deployment.experiment.isolated
     run = None if again and not is_isolated else complete_run(deployment)

@@ -57,7 +57,7 @@ class Progress:
     def until(self, look: Callable[[], T | None]) -> T:
         """Calls ``look`` until its answer is not None.
 
-        Raises what ``look`` raises: an error that may pass only after ten minutes without an answer.
+        Raises what ``look`` raises: an error that may pass only after ten minutes of no answer.
         """
         heard, pause = time.monotonic(), min(_FIRST_SECONDS, POLL_SECONDS)
         while True:

@@ -198,36 +198,32 @@ class NeuronNodeGroup(Construct):
     def _interfaces(
         self, cluster: eks.ICluster, network_cards: int
     ) -> list[ec2.CfnLaunchTemplate.NetworkInterfaceProperty]:
-        # EKS adds no security group if the template has interfaces. So they name the cluster's.
-        groups = [cluster.cluster_security_group_id, self._fabric(cluster).security_group_id]
-        return [
-            ec2.CfnLaunchTemplate.NetworkInterfaceProperty(
-                network_card_index=card,
-                device_index=0 if card == 0 else 1,
-                interface_type="efa",
-                groups=groups,
-                associate_public_ip_address=False,
-                delete_on_termination=True,
-            )
-            for card in range(network_cards)
-        ]
-
-    def _fabric(self, cluster: eks.ICluster) -> ec2.SecurityGroup:
-        """A security group open to its own members in both directions, which EFA needs."""
-        group = ec2.SecurityGroup(
+        """EFA interfaces, in a security group open to its own members in both directions."""
+        fabric = ec2.SecurityGroup(
             self,
             "Fabric",
             vpc=cluster.vpc,
             description="Neuron nodes among themselves, EFA",
             allow_all_outbound=True,
         )
-        own_id = group.security_group_id
+        own_id = fabric.security_group_id
         rule: dict[str, Any] = {"group_id": own_id, "ip_protocol": "-1", "description": "EFA"}
         ec2.CfnSecurityGroupIngress(self, "FabricIngress", source_security_group_id=own_id, **rule)
         ec2.CfnSecurityGroupEgress(
             self, "FabricEgress", destination_security_group_id=own_id, **rule
         )
-        return group
+        return [
+            ec2.CfnLaunchTemplate.NetworkInterfaceProperty(
+                network_card_index=card,
+                device_index=0 if card == 0 else 1,
+                interface_type="efa",
+                # EKS adds none if the template has interfaces. So they name the cluster's.
+                groups=[cluster.cluster_security_group_id, own_id],
+                associate_public_ip_address=False,
+                delete_on_termination=True,
+            )
+            for card in range(network_cards)
+        ]
 
 
 class NeuronDraDriver(Construct):
