@@ -24,25 +24,6 @@ def measured(variant: str, sent: float) -> Record:
     return samples.record(variant=variant, sent=sent)
 
 
-def test_the_change_is_that_of_a_step_however_many_drafts_are_accepted() -> None:
-    unsteadiness = unsteadiness_of(
-        [
-            *(control("Base", 1, 0, 0.05), control("Base", 2, 100, 0.05, steps=25)),
-            *(control("SD", 1, 200, 0.06), control("SD", 2, 500, 0.06 * 1.1)),
-            *(measured("Base", 50), measured("SD", 350)),
-            # The slowest of a wave is no measure of it.
-            *[control("Base", 1, 0, 0.05), control("Base", 2, 100, 0.05)] * 2,
-            control("Base", 2, 100, 0.5),
-        ]
-    )
-    assert unsteadiness is not None
-    assert unsteadiness.change == pytest.approx(math.log(1.1) / math.sqrt(2))
-    assert (unsteadiness.variants, unsteadiness.seconds) == (2, 200)
-    assert unsteadiness.between("SD", "Base") == pytest.approx(
-        unsteadiness.change * math.sqrt(300 / 200)
-    )
-
-
 def test_a_resumed_variant_has_more_controls_and_its_range_counts() -> None:
     steps = (0.05, 0.055, 0.052, 0.051)
     attempts = [

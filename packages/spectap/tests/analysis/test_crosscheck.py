@@ -179,13 +179,6 @@ def test_answers_tell_without_counters(records: list[Record], confirms: bool | N
     assert [each.failures for each in checks] == [()]
 
 
-def test_tokens_alone_confirm_no_step() -> None:
-    (cell_check,) = check([record()], [count(gaps=None, drafts=0)])
-    assert cell_check.confirms is None
-    (buffered,) = check([record()], [count(gaps=20, drafts=0)])
-    assert buffered.confirms is False
-
-
 def in_cache(variant: str, hits: int, obstacle: Obstacle | None = None) -> Count:
     counters = Counters(21, cache_hits=hits, cache_queries=100)
     return Count("counting", 1, variant, (), counters, obstacle=obstacle)

@@ -126,6 +126,7 @@ def test_a_long_name_is_read_once(text: str) -> None:
     assert time.process_time() - before < 1
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_what_all_variants_lack_is_said_once(tmp_path: Path) -> None:
     variants = [generated.ARTICLE[0]] + [
         {**generated.ARTICLE[1], "name": f"k{window}", "window": window} for window in range(2, 8)
@@ -138,6 +139,7 @@ def test_what_all_variants_lack_is_said_once(tmp_path: Path) -> None:
     assert "No verdict on 18 measurements: " in visible(text)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_server_s_own_count_stands_beside_the_ledger_s(tmp_path: Path) -> None:
     folder = generated.write(tmp_path, CONFIG, LINES)
     turn = ("SD", "counting", 1)
@@ -169,6 +171,7 @@ def test_the_server_s_own_count_stands_beside_the_ledger_s(tmp_path: Path) -> No
     assert greedily in section(text, "greedy")
 
 
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize(
     ("names", "first", "said"),
     [

@@ -40,7 +40,7 @@ CONFIG = generated.config()
 
 @pytest.mark.parametrize("rounds", [2, 6])
 def test_a_ratio_is_the_measured_figure_by_the_published_one(tmp_path: Path, rounds: int) -> None:
-    content = generated.config(rounds=rounds, output_tokens=2000)
+    content = generated.config(generated.CASES[:1], rounds=rounds, output_tokens=2000)
     run = runs.read(tmp_path, content | {"published": [PUBLISHED]})
     [(table, conditions, source)] = published.tables(run.summary)
     assert (conditions, source) == ("Conditions: sonnets, TP 8. Source:", SOURCE)
@@ -72,6 +72,7 @@ def test_a_ratio_is_the_measured_figure_by_the_published_one(tmp_path: Path, rou
             assert value == pytest.approx(known, rel=0.005)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_it_stands_in_both_forms_and_decides_nothing(tmp_path: Path) -> None:
     plain = runs.read(tmp_path / "plain", CONFIG)
     run = runs.read(tmp_path / "published", CONFIG | {"published": [PUBLISHED]})
