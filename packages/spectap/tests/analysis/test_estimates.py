@@ -1,7 +1,6 @@
 """Estimates against scipy's and statsmodels' own, and against published examples."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,7 +17,6 @@ from spectap.analysis.estimate import (
     Estimate,
     geometric_mean,
     jackknife,
-    pooled,
 )
 from spectap.analysis.proportions import Paired
 
@@ -55,19 +53,6 @@ def test_against_another_it_is_welchs_test(
     assert contrast.p == pytest.approx(expected.pvalue, rel=1e-6)
     below = stats.ttest_ind(np.log(sample), np.log(baseline), equal_var=False, alternative="less")
     assert contrast.p_below(1) == pytest.approx(below.pvalue, rel=1e-6)
-
-
-def test_an_estimate_is_no_surer_than_the_scatter_of_all_and_has_the_freedom_of_two() -> None:
-    """Errors of 3 and 1 % of three units each: scatters of 27 and 3, together 15 a unit."""
-    noisy, quiet = pooled([Estimate(0.0, 0.03, 3), Estimate(0.1, 0.01, 3)])
-    assert [noisy.error, quiet.error] == pytest.approx([0.03, math.sqrt(5) / 100])
-    assert (noisy.degrees, quiet.degrees, quiet.log) == (4, 4, 0.1)
-    (single,) = pooled([Estimate(0.0, 0.03, 3)])
-    assert single.degrees == 2
-    # More units of it bring as much more freedom.
-    assert (quiet.units_for(0.05, ALPHA) or 0) < (
-        replace(quiet, per_unit=1).units_for(0.05, ALPHA) or 0
-    )
 
 
 def test_what_all_units_share_is_not_made_smaller_by_more_of_them() -> None:
