@@ -146,12 +146,12 @@ def token(deployment: Deployment, role: str) -> str:
 
 
 def pods(api: Api, selector: str = "") -> list[V1Pod]:
-    """Filtered by the labels of ``selector``."""
+    """Those with the labels of ``selector``, the newest last."""
     return _listed(CoreV1Api(api).list_namespaced_pod, api.namespace, selector)
 
 
 def jobs(api: Api, selector: str = "") -> list[V1Job]:
-    """Filtered by the labels of ``selector``."""
+    """Those with the labels of ``selector``, the newest last."""
     return _listed(BatchV1Api(api).list_namespaced_job, api.namespace, selector)
 
 
@@ -162,17 +162,17 @@ def services(api: Api, selector: str) -> list[V1Deployment]:
 
 def newest_pod(api: Api, selector: str) -> V1Pod | None:
     """None if there is none. A pod that was pruned takes its time to end."""
-    return max(pods(api, selector), key=lambda pod: pod.metadata.creation_timestamp, default=None)
+    return next(reversed(pods(api, selector)), None)
 
 
 def _listed(call: Any, namespace: str, selector: str) -> list[Any]:
-    return [*call(namespace, label_selector=selector).items]
+    items = call(namespace, label_selector=selector).items
+    return sorted(items, key=lambda item: str(item.metadata.creation_timestamp))
 
 
 def pods_of(api: Api, job: V1Job) -> list[V1Pod]:
     """The Job's pods, the newest last."""
-    selected = pods(api, f"{JOB_LABEL}={job.metadata.name}")
-    return sorted(selected, key=lambda pod: str(pod.metadata.creation_timestamp))
+    return pods(api, f"{JOB_LABEL}={job.metadata.name}")
 
 
 def condition(existing: Any, kind: str) -> Any:

@@ -2,7 +2,7 @@
 
 import datetime
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from kubernetes.client import CoreV1Api, CoreV1Event, V1Pod
@@ -254,23 +254,22 @@ def show_logs(deployment: Deployment, name: str | None) -> int:
     return 0
 
 
-def selected(every: Iterable[V1Pod], name: str | None) -> list[V1Pod]:
+def selected(every: Sequence[V1Pod], name: str | None) -> list[V1Pod]:
     """The pods that are called ``name``; without it, those that have not ended well.
 
     A name is that of a service, a Job, a step, a component or a pod, or how a pod's name begins.
     Raises DeploymentError if there is none.
     """
-    ordered = sorted(every, key=lambda pod: str(pod.metadata.creation_timestamp))
     if name is None:
-        current = [pod for pod in ordered if pod.status.phase != "Succeeded"]
+        current = [pod for pod in every if pod.status.phase != "Succeeded"]
         if not current:
             raise DeploymentError("no pod runs or waits; OF=NAME shows one that has ended")
         return current
-    matches = [pod for pod in ordered if name in _names(pod)] or [
-        pod for pod in ordered if pod.metadata.name.startswith(name)
+    matches = [pod for pod in every if name in _names(pod)] or [
+        pod for pod in every if pod.metadata.name.startswith(name)
     ]
     if not matches:
-        names = sorted({each for pod in ordered for each in _names(pod)}) or ["nothing"]
+        names = sorted({each for pod in every for each in _names(pod)}) or ["nothing"]
         raise DeploymentError(f"OF = {name!r}: no pod is called so; there is {', '.join(names)}")
     return matches
 

@@ -133,8 +133,7 @@ def _nodes(deployment: Deployment, joined: list[V1Node]) -> Iterator[Row]:
 
 
 def _jobs(api: Api) -> Iterator[Row]:
-    jobs = cluster.jobs(api)
-    for job in sorted(jobs, key=lambda job: str(job.metadata.creation_timestamp)):
+    for job in cluster.jobs(api):
         # Its digest tells a person nothing.
         yield job.metadata.name.rpartition("-")[0] or job.metadata.name, _job(api, job)
 

@@ -146,7 +146,7 @@ def _by_indexes(deployment: Deployment, api: Api, progress: Progress) -> str:
         jobs = cluster.jobs(api, f"app={name}")
         if not jobs:
             raise StageFailed(f"there is no Job {name} any more: {_MADE_AGAIN}")
-        return max(jobs, key=lambda job: job.metadata.creation_timestamp)
+        return jobs[-1]
 
     def look() -> str | None:
         stopped, job = are_stopped(deployment), read()
