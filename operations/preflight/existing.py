@@ -1,8 +1,8 @@
 """Asks about what the file takes as it is: an existing VPC, and an existing cluster."""
 
 import re
-from collections.abc import Callable, Iterator
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import Any, Final, Literal
 
 from kubernetes.client import AppsV1Api, CoreV1Api
 
@@ -32,13 +32,11 @@ CONFIGURATIONS: Final = {
 _POLICIES: Final = re.compile(r"enable-?network-?policy\W+true", re.IGNORECASE)
 _TIMEOUT: Final = {"_request_timeout": 5}
 
-Row = tuple[bool, Callable[..., Finding], str, str]
-"""Whether it applies, then a finding with its text and remedy."""
 
-
-def _applying(subject: str, sound: str, *rows: Row) -> list[Finding]:
-    findings = [judge(text, remedy) for applies, judge, text, remedy in rows if applies]
-    return [finding._replace(subject=subject) for finding in findings or [ok(sound)]]
+def _found(sound: str, *findings: Finding | Literal[False], subject: str = "") -> list[Finding]:
+    """The findings that apply, or else that all is ``sound``."""
+    problems = [finding for finding in findings if finding]
+    return [each._replace(subject=subject) for each in problems or [ok(sound)]]
 
 
 def vpc(deployment: Deployment) -> Iterator[Finding]:
@@ -67,12 +65,13 @@ def vpc(deployment: Deployment) -> Iterator[Finding]:
             and not route.get("GatewayId", "").startswith("igw-")
             for route in routes
         )
-        yield from _applying(
-            f"subnet {name}",
+        free = "add a gateway endpoint, which is free"
+        yield from _found(
             f"in {zone}, with a way out",
-            (place != zone, refused, f"is in {place}, not in {zone}", look),
-            (not outwards, refused, "has no private way out", "route 0.0.0.0/0 to a NAT gateway"),
-            (not to_s3, warning, "pays for S3 by the GiB", "add a gateway endpoint, which is free"),
+            place != zone and refused(f"is in {place}, not in {zone}", look),
+            not outwards and refused("has no private way out", "route 0.0.0.0/0 to a NAT gateway"),
+            not to_s3 and warning("pays for S3 by the GiB", free),
+            subject=f"subnet {name}",
         )
 
 
@@ -109,14 +108,13 @@ def cluster(deployment: Deployment) -> Iterator[Finding]:
     auto = "is in Auto Mode, whose nodes have another network, and no Neuron DRA driver"
     is_ipv6 = described["kubernetesNetworkConfig"]["ipFamily"] == "ipv6"
     ipv6 = "gives pods IPv6 addresses, and charts and node groups are for IPv4"
-    yield from _applying(
-        "",
+    yield from _found(
         f"{name}, Kubernetes {version}",
-        (version != KUBERNETES_VERSION, refused, old, new),
-        (elsewhere, refused, "is not where the file says", f"set under aws: {place}"),
-        (is_old, refused, "takes no access entries, by which a deploy gets in", update),
-        (is_auto, refused, auto, "name a cluster without it, or leave aws.cluster out"),
-        (is_ipv6, refused, ipv6, "name a cluster of ipFamily ipv4, or leave aws.cluster out"),
+        version != KUBERNETES_VERSION and refused(old, new),
+        elsewhere and refused("is not where the file says", f"set under aws: {place}"),
+        is_old and refused("takes no access entries, by which a deploy gets in", update),
+        is_auto and refused(auto, "name a cluster without it, or leave aws.cluster out"),
+        is_ipv6 and refused(ipv6, "name a cluster of ipFamily ipv4, or leave aws.cluster out"),
     )
 
 
@@ -147,15 +145,12 @@ def network(deployment: Deployment) -> Iterator[Finding]:
     )
     objects = objects or {}
     create = f"aws eks create-addon --cluster-name {deployment.cluster_name} --addon-name"
-    missing: list[Row] = [
-        (
-            addon in lacking and manifest not in objects,
-            refused,
-            f"no add-on {addon}, and no {manifest} seen in kube-system: no node would be of use",
-            f"{create} {addon}{unseen}",
-        )
+    of_no_use = "seen in kube-system: no node would be of use"
+    missing = (
+        refused(f"no add-on {addon}, and no {manifest} {of_no_use}", f"{create} {addon}{unseen}")
         for addon, manifest in NETWORKING.items()
-    ]
+        if addon in lacking and manifest not in objects
+    )
     addon: dict[str, Any] = {}
     if "vpc-cni" in installed:
         addon = eks.describe_addon(**of_cluster, addonName="vpc-cni")["addon"]
@@ -179,12 +174,11 @@ def network(deployment: Deployment) -> Iterator[Finding]:
     text = "network policies do not hold: who reaches the services is not limited"
     remedy = "set enableNetworkPolicy in the configuration of vpc-cni"
     has_cni = bool(addon or daemon)
-    yield from _applying(
-        "",
+    yield from _found(
         "nodes would be ready, and network policies hold",
         *missing,
-        (has_cni and not has_role, refused, bare, identity),
-        (has_cni and not _POLICIES.search(settings), warning, text, remedy),
+        has_cni and not has_role and refused(bare, identity),
+        has_cni and not _POLICIES.search(settings) and warning(text, remedy),
     )
 
 
@@ -222,23 +216,16 @@ def addons(deployment: Deployment) -> Iterator[Finding]:
         describe = deployment.client("eks").describe_addon
         driver = describe(clusterName=name, addonName=_S3_DRIVER)["addon"]
     create = f"aws eks create-addon --cluster-name {name} --addon-name"
-    missing = [
-        (
-            addon not in installed,
-            judge,
-            f"no add-on {addon}",
-            f"{create} {addon}{CONFIGURATIONS.get(addon, '')}",
-        )
+    missing = (
+        judge(f"no add-on {addon}", f"{create} {addon}{CONFIGURATIONS.get(addon, '')}")
         for addons, judge in ((NEEDED, refused), (WANTED, warning))
         for addon in addons
-    ]
+        if addon not in installed
+    )
     # Pod identity came with version 2 (mountpoint-s3-csi-driver, README).
     is_old = driver.get("addonVersion", "").startswith("v1.")
     old = f"version 1 of {_S3_DRIVER} does not mount by a pod's identity"
     update = f"aws eks update-addon --cluster-name {name} --addon-name {_S3_DRIVER}"
-    yield from _applying(
-        "",
-        "all are there",
-        *missing,
-        (is_old, refused, old, f"{update} --addon-version v2..."),
+    yield from _found(
+        "all are there", *missing, is_old and refused(old, f"{update} --addon-version v2...")
     )
