@@ -46,19 +46,6 @@ def statements(synthesised: Synthesised) -> Iterator[tuple[str, dict[str, Any]]]
                 yield logical_id.partition("Role")[0], statement
 
 
-def granted(synthesised: Synthesised) -> set[tuple[str, str, str]]:
-    """Consumer, action and prefix of all that is granted on the bucket's objects."""
-    ((_, bucket),) = synthesised.resources("AWS::S3::Bucket")
-    below = f"arn:aws:s3:::{resolved(bucket['Properties']['BucketName'])}/"
-    return {
-        (account, action, resolved(resource).removeprefix(below))
-        for account, statement in statements(synthesised)
-        for action in listed(statement["Action"])
-        if action.startswith("s3:") and action != "s3:ListBucket"
-        for resource in listed(statement["Resource"])
-    }
-
-
 def listed(value: Any) -> list[Any]:
     """A policy has a single value or a list."""
     return value if isinstance(value, list) else [value]

@@ -3,30 +3,19 @@ a user's own file of prompts."""
 
 import hashlib
 import json
-from typing import Any, Final
+from collections import defaultdict
+from typing import Any
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from charts.names import stopper_arn
 from experiment import load
 from tests.experiment.files import REGION, edited
 from tests.matrix import FIRST_START, SWEEP, THREE_VARIANTS, VANILLA
-from tests.stacks.templates import granted, listed, resolved, statements
+from tests.snapshots import TemplateSnapshot, readable
+from tests.stacks.templates import resolved, statements
 from tests.synthesis import ACCOUNT, Of, Synthesised, containers, synthesise
-
-WRITES: Final = ("PutObject", "AbortMultipartUpload")
-
-
-def may(account: str, actions: tuple[str, ...], *prefixes: str) -> set[tuple[str, str, str]]:
-    return {(account, f"s3:{action}", f"{prefix}/*") for action in actions for prefix in prefixes}
-
-
-PREPARE: Final = may("Prepare", ("GetObject", *WRITES), "models", "compiled")
-SERVICES: Final = (
-    PREPARE
-    | may("Serve", ("GetObject",), "models", "compiled")
-    | may("Benchmark", ("GetObject", *WRITES), "results")
-)
 
 
 def settings(synthesised: Synthesised) -> dict[str, Any]:
@@ -36,96 +25,34 @@ def settings(synthesised: Synthesised) -> dict[str, Any]:
     return dict(config)
 
 
-def isolated(account: str) -> set[tuple[str, str, str]]:
-    """One role fetches, serves and measures."""
-    reads = may(account, ("GetObject",), "models", "compiled", "results")
-    return PREPARE | reads | may(account, WRITES, "results")
-
-
 @pytest.mark.parametrize(
-    ("name", "readers", "expected"),
-    [
-        ("article", ["Benchmark"], SERVICES),
-        # A service that compiles at its first start fills the cache. This one is asked sets alone.
-        (FIRST_START, [], SERVICES | may("Serve", WRITES, "compiled")),
-        (SWEEP, ["Sweep"], isolated("Sweep")),
-        (VANILLA, ["Offline"], isolated("Offline")),
-    ],
+    "name",
+    [FIRST_START, SWEEP, THREE_VARIANTS, VANILLA],
+    ids=["first start", "sweep", "key", "jobs"],
 )
-def test_each_consumer_may_touch_its_own_objects_and_no_others(
-    name: str,
-    readers: list[str],
-    expected: set[tuple[str, str, str]],
-    of_matrix: Of,
-) -> None:
-    synthesised = of_matrix(name)
-    # Besides, who measures reads the lines of test cases.
-    of_prompts = {each for each in granted(synthesised) if "-assets-" in each[2]}
-    assert granted(synthesised) - of_prompts == expected
-    assert [each[:2] for each in of_prompts] == [(reader, "s3:GetObject") for reader in readers]
-    roles = {account.lower() for account, _, _ in expected}
+def test_who_may_what(name: str, of_matrix: Of, snapshot: SnapshotAssertion) -> None:
+    """Of shapes that the article, whose whole template is a snapshot, does not have.
+
+    A service that compiles at its first start fills the cache. In a sweep and in jobs one role
+    fetches, serves and measures. The key is read by those who serve and those who ask.
+    """
+    synthesised, rights = of_matrix(name), defaultdict[str, list[Any]](list)
+    for account, statement in statements(synthesised):
+        rights[account].append(readable(statement))
+    # It is made by Secrets Manager: no template has it.
+    keys = [key["Properties"] for _, key in synthesised.resources("AWS::SecretsManager::Secret")]
+    assert {"rights": rights, "keys": readable(keys)} == snapshot(extension_class=TemplateSnapshot)
+    roles = {account.lower() for account in rights}
     assert {o["metadata"]["name"] for o in synthesised.objects("ServiceAccount")} == roles
     identities = synthesised.resources("AWS::EKS::PodIdentityAssociation")
     assert {each["Properties"]["ServiceAccount"] for _, each in identities} == roles
-    confined = {"StringEquals": {"cloudwatch:namespace": "Qwen/LLMPerf"}}
-    assert {
-        account: statement["Condition"]
-        for account, statement in statements(synthesised)
-        if "cloudwatch:PutMetricData" in listed(statement["Action"])
-    } == {account: confined for account in ("Benchmark", "Sweep") if account.lower() in roles}
-
-
-@pytest.mark.parametrize(
-    ("name", "readers"),
-    [
-        (THREE_VARIANTS, {"Serve", "Benchmark"}),
-        (SWEEP, {"Sweep"}),
-        ("article", set()),
-    ],
-)
-def test_the_services_key_is_read_by_those_who_serve_and_those_who_ask(
-    name: str, readers: set[str], of_matrix: Of
-) -> None:
-    synthesised = of_matrix(name)
-    secrets = dict(synthesised.resources("AWS::SecretsManager::Secret"))
-    reading = {
-        account: statement
-        for account, statement in statements(synthesised)
-        if any(action.startswith("secretsmanager:") for action in listed(statement["Action"]))
-    }
-    assert reading.keys() == readers
-    for statement in reading.values():
-        ((_, secret),) = secrets.items()
-        assert statement["Action"] == "secretsmanager:GetSecretValue"
-        # Secrets Manager adds six characters to the name.
-        arn = resolved(statement["Resource"], ACCOUNT)
-        assert arn.endswith(f":{ACCOUNT}:secret:{secret['Properties']['Name']}-??????")
-        # It is made by Secrets Manager: no template has it.
-        assert "SecretString" not in secret["Properties"]
-        assert secret["Properties"]["GenerateSecretString"]["PasswordLength"] >= 32
 
 
 POD_IDENTITY = "pods.eks.amazonaws.com"
 POD_TAGS = ("kubernetes-namespace", "kubernetes-service-account")
 
-ALL_THAT_PODS_MAY = {
-    "cloudwatch:PutMetricData",
-    "kms:Decrypt",
-    "s3:AbortMultipartUpload",
-    "s3:GetObject",
-    "s3:ListBucket",
-    "s3:PutObject",
-    "secretsmanager:GetSecretValue",
-    "states:StartExecution",
-}
 
-
-def test_no_pod_may_start_a_node_delete_an_object_or_give_rights(each: Synthesised) -> None:
-    granted = {
-        action for _, statement in statements(each) for action in listed(statement["Action"])
-    }
-    assert granted <= ALL_THAT_PODS_MAY
-    # And by no other way: a role of a pod has no policies but these.
+def test_a_role_of_pods_has_no_rights_but_these_and_has_them_in_time(each: Synthesised) -> None:
     resources = each.template("serving")["Resources"]
     for logical_id, role in resources.items():
         if role["Type"] == "AWS::IAM::Role":
@@ -159,21 +86,14 @@ def test_a_role_is_for_the_pods_of_one_service_account_of_this_cluster(each: Syn
     assert trusted == service_accounts | addons
 
 
-def test_what_measures_may_start_the_stopper_where_it_is_told_to(each: Synthesised) -> None:
-    allowed = {
-        consumer: listed(statement["Resource"])
-        for consumer, statement in statements(each)
-        if statement.get("Sid") == "StopNodes"
-    }
+def test_what_measures_is_told_of_the_stopper(each: Synthesised) -> None:
     assert each.experiment.capacity.stops_after_run
-    ((consumer, (resource,)),) = allowed.items()
-    assert consumer == ("Sweep" if each.experiment.sweep else "Benchmark")
-    name = f"stateMachine:{each.experiment.name}-stop"
-    assert json.dumps(resource).rstrip('"]}').endswith(name)
     ((_, machine),) = each.resources("AWS::StepFunctions::StateMachine")
-    assert f"stateMachine:{machine['Properties']['StateMachineName']}" == name
-    assert settings(each)["stopper"] == stopper_arn(each.experiment, ACCOUNT)
-    assert stopper_arn(each.experiment, ACCOUNT).endswith(name)
+    name = f"stateMachine:{machine['Properties']['StateMachineName']}"
+    (allowed,) = (s["Resource"] for _, s in statements(each) if s.get("Sid") == "StopNodes")
+    for arn in (resolved(allowed, ACCOUNT), settings(each)["stopper"]):
+        assert arn == stopper_arn(each.experiment, ACCOUNT)
+        assert arn.endswith(name)
 
 
 def test_nothing_outside_the_cluster_can_reach_a_pod(each: Synthesised) -> None:
