@@ -1,6 +1,5 @@
 """The tokens of prompts, by a server's count."""
 
-import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +12,8 @@ from spectap.inputs.load_points import Load
 from spectap.inputs.prompt import Prompt
 from tests import samples
 from tests.tapped import Handler, server
+
+pytestmark = pytest.mark.anyio
 
 
 def vllm(bodies: list[dict[str, Any]], most: int = 100) -> Handler:
@@ -36,26 +37,22 @@ def vllm(bodies: list[dict[str, Any]], most: int = 100) -> Handler:
     return answer
 
 
-def count(
+async def count(
     handler: Handler, prompts: Sequence[Prompt], **load: Any
 ) -> list[Counted | Refused | None]:
-    async def scenario() -> list[Counted | Refused | None]:
-        async with server(handler) as url:
-            return await context.count(
-                url, "target", prompts, Load.model_validate(samples.load(**load))
-            )
-
-    return asyncio.run(scenario())
+    shape = Load.model_validate(samples.load(**load))
+    async with server(handler) as url:
+        return await context.count(url, "target", prompts, shape)
 
 
-def test_prompts_are_counted_as_they_will_be_sent() -> None:
+async def test_prompts_are_counted_as_they_will_be_sent() -> None:
     bodies: list[dict[str, Any]] = []
     tools = ({"type": "function", "function": {"name": "add", "parameters": {}}},)
     kwargs = {"enable_thinking": False}
     prompts = [samples.prompt(text="one"), samples.prompt(text="one two three", tools=tools)]
     sampling = {"temperature": 0, "chat_template_kwargs": kwargs}
     counted = [Counted(4, 100), Counted(6, 100)]
-    assert count(vllm(bodies), prompts, sampling=sampling) == counted
+    assert await count(vllm(bodies), prompts, sampling=sampling) == counted
     assert bodies == [
         {
             "model": "target",
@@ -67,7 +64,7 @@ def test_prompts_are_counted_as_they_will_be_sent() -> None:
         for text, more in (("one", {}), ("one two three", {"tools": [*tools]}))
     ]
     # A completion has no chat template.
-    assert count(vllm(bodies), prompts[:1], endpoint_type="completions") == [Counted(1, 100)]
+    assert await count(vllm(bodies), prompts[:1], endpoint_type="completions") == [Counted(1, 100)]
     assert bodies[2:] == [{"model": "target", "prompt": "one"}]
 
 
@@ -85,17 +82,17 @@ REFUSED = Refused("roles must alternate")
         (["500", "one", "404", "one"], [None, Counted(4, 100), None, Counted(4, 100)]),
     ],
 )
-def test_each_prompt_is_counted_or_refused_in_order(texts: list[str], expected: list[Any]) -> None:
-    assert count(vllm([]), [samples.prompt(text=text) for text in texts]) == expected
+async def test_each_prompt_is_counted_or_refused(texts: list[str], expected: list[Any]) -> None:
+    assert await count(vllm([]), [samples.prompt(text=text) for text in texts]) == expected
 
 
 @pytest.mark.parametrize(("status", "text"), [(404, ""), (200, '{"count": 4}')])
-def test_a_server_that_does_not_count_is_asked_for_two_prompts(status: int, text: str) -> None:
+async def test_one_that_does_not_count_is_asked_for_two_prompts(status: int, text: str) -> None:
     paths: list[str] = []
 
     async def answer(request: web.Request) -> web.StreamResponse:
         paths.append(request.path)
         return web.Response(status=status, text=text)
 
-    assert count(answer, [*map(samples.prompt, "abc")]) == [None] * 3
+    assert await count(answer, [*map(samples.prompt, "abc")]) == [None] * 3
     assert paths == ["/tokenize"] * 2

@@ -1,6 +1,5 @@
 """A server's own counters: what a page says, and what lies between two."""
 
-import asyncio
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -139,21 +138,15 @@ def test_what_was_counted_between() -> None:
     assert replace(OF_VLLM, finished_tokens=None).tokens == 120
 
 
-def scraped(pages: Sequence[str]) -> Page:
+async def scraped(pages: Sequence[str]) -> Page | None:
     """What ``scrape`` takes of a server that shows one page after the other, the last for ever."""
     remaining = iter(pages)
-    last = pages[-1]
 
     async def metrics(request: web.Request) -> web.Response:
-        return web.Response(text=next(remaining, last))
+        return web.Response(text=next(remaining, pages[-1]))
 
-    async def scenario() -> Page:
-        async with server(metrics) as url:
-            page = await scrape(url)
-        assert page is not None
-        return page
-
-    return asyncio.run(scenario())
+    async with server(metrics) as url:
+        return await scrape(url)
 
 
 def of(generated: int, finished: int, running: int) -> str:
@@ -173,11 +166,15 @@ def of(generated: int, finished: int, running: int) -> str:
         pytest.param([of(5, 0, 1), of(6, 0, 1), of(8, 0, 0)], id="answers still coming"),
     ],
 )
-def test_counters_are_taken_when_every_answer_has_ended(pages: list[str]) -> None:
-    assert scraped([*pages, of(8, 8, 0)]) == counters.parse(of(8, 8, 0))
+@pytest.mark.anyio
+async def test_counters_are_taken_when_every_answer_has_ended(pages: list[str]) -> None:
+    assert await scraped([*pages, of(8, 8, 0)]) == counters.parse(of(8, 8, 0))
     # A server that seems never to rest is taken as it is.
-    assert scraped([of(8, 8, 1)]) == counters.parse(of(8, 8, 1))
+    assert await scraped([of(8, 8, 1)]) == counters.parse(of(8, 8, 1))
 
 
-def test_two_servers_that_take_turns_at_one_url_are_noticed() -> None:
-    assert scraped([of(96, 96, 0), of(8, 8, 0)] * 20).obstacle is Obstacle.FELL
+@pytest.mark.anyio
+async def test_two_servers_that_take_turns_at_one_url_are_noticed() -> None:
+    page = await scraped([of(96, 96, 0), of(8, 8, 0)] * 20)
+    assert page
+    assert page.obstacle is Obstacle.FELL
