@@ -38,12 +38,6 @@ _OPTIONS: Final = (
 """Name, type, default and meaning."""
 
 
-def _launch_again(launch: int) -> None:
-    """Replaces this process by a new one of the same port and options, like a new pod."""
-    again = [sys.executable, "-m", "spectap.golden", *sys.argv[1:], f"--launch={launch + 1}"]
-    os.execv(sys.executable, again)
-
-
 async def _serve() -> None:
     parser = argparse.ArgumentParser(prog="spectap.golden", description=__doc__)
     for name, kind, default, meaning in _OPTIONS:
@@ -51,7 +45,9 @@ async def _serve() -> None:
     parser.add_argument("--counts-drafts", action="store_true", help="V1's counters of drafts, too")
     arguments = parser.parse_args()
     launch = arguments.launch
-    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, _launch_again, launch)
+    # A new process of the same port and options, like a new pod.
+    again = [sys.executable, "-m", "spectap.golden", *sys.argv[1:], f"--launch={launch + 1}"]
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, os.execv, again[0], again)
     # Each launch of each variant has a level of its own, the same in each rehearsal.
     level = arguments.launch_error * random.Random(f"{arguments.drafts}/{launch}").gauss(0, 1)
     decoding = Decoding(

@@ -149,10 +149,7 @@ class Answer:
     created: int
     chat: bool
     prompt_tokens: int
-    tool: str | None = None
-    """The tool that it calls. The answer's text is then the call's arguments."""
-    finish: str = "length"
-    """OpenAI's ``finish_reason``."""
+    reply: Reply = Reply(())
 
     def role(self, usage: bool) -> bytes:
         """The chat stream's opening event: the role, and no content yet."""
@@ -162,10 +159,10 @@ class Answer:
         self, text: str, last: bool, tokens: int, usage: bool, *, first: bool = False
     ) -> bytes:
         """An event with text; ``tokens`` is the count of the whole answer so far."""
-        ending: dict[str, Any] = {"finish_reason": self.finish if last else None}
+        ending: dict[str, Any] = {"finish_reason": self.reply.finish if last else None}
         if last or not self.chat:
             ending["stop_reason"] = None
-        delta = {"content": text} if self.tool is None else self._call(text, first)
+        delta = {"content": text} if self.reply.tool is None else self._call(text, first)
         choice = self._choice(delta) if self.chat else {"index": 0, "text": text, "logprobs": None}
         return self._event([choice | ending], tokens, usage)
 
@@ -173,17 +170,18 @@ class Answer:
         """The event before ``[DONE]`` for a client that asked for usage."""
         return self._event([], tokens, usage=True)
 
-    def unstreamed(self, text: str, tokens: int) -> bytes:
+    def unstreamed(self) -> bytes:
+        text, tokens = self.reply.text, len(self.reply.tokens)
         choice: dict[str, Any] = {"index": 0}
         if not self.chat:
             choice["text"] = text
-        elif self.tool is None:
+        elif self.reply.tool is None:
             choice["message"] = {"role": "assistant", "content": text}
         else:
-            function = {"name": self.tool, "arguments": text}
+            function = {"name": self.reply.tool, "arguments": text}
             call = {"id": self._call_id, "type": "function", "function": function}
             choice["message"] = {"role": "assistant", "content": None, "tool_calls": [call]}
-        choice |= {"logprobs": None, "finish_reason": self.finish, "stop_reason": None}
+        choice |= {"logprobs": None, "finish_reason": self.reply.finish, "stop_reason": None}
         kind = "chat.completion" if self.chat else "text_completion"
         return _dump(self._head(kind) | {"choices": [choice], "usage": self._usage(tokens)})
 
@@ -192,12 +190,8 @@ class Answer:
 
         vLLM does the same (``vllm/tool_parsers/hermes_tool_parser.py``).
         """
-        name = {
-            "id": self._call_id,
-            "type": "function",
-            "index": 0,
-            "function": {"name": self.tool},
-        }
+        function = {"name": self.reply.tool}
+        name = {"id": self._call_id, "type": "function", "index": 0, "function": function}
         piece = {"index": 0, "function": {"arguments": arguments}}
         return {"tool_calls": [*([name] if first else ()), *([piece] if arguments else ())]}
 

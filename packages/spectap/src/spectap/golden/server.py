@@ -44,11 +44,11 @@ class Acceptance:
         return next((rate for text, rate in self.by_text.items() if text in prompt), self.otherwise)
 
 
-def speculative(decoding: Decoding, acceptance: Acceptance, seed: int = 0) -> Schedule:
+def speculative(decoding: Decoding, acceptance: Acceptance) -> Schedule:
     """A schedule in which the n-th request of a prompt always gets the same steps."""
 
     def schedule(prompt: str, number: int, tokens: int) -> list[Step]:
-        return list(decoding.steps(tokens, acceptance.of(prompt), (seed, prompt, number)))
+        return list(decoding.steps(tokens, acceptance.of(prompt), (0, prompt, number)))
 
     return schedule
 
@@ -142,14 +142,12 @@ class GoldenEndpoint:
         chat = request.path.endswith("/chat/completions")
         received = time.monotonic()
         body = json.loads(await request.read())
-        refusal = self._refusal(body)
-        if refusal is not None:
+        if (refusal := self._refusal(body)) is not None:
             return refusal
         prompt = answers.prompt_of(body)
         name = request.headers.get("X-Request-Id") or uuid.uuid4().hex
         steps = self._schedule(prompt, self._prompts[prompt], answers.length_of(body))
         self._prompts[prompt] += 1
-        reply = answers.reply(body, sum(step.tokens for step in steps))
         sent = Sent(name, received, prompt)
         self.sent.append(sent)
         answer = answers.Answer(
@@ -158,18 +156,16 @@ class GoldenEndpoint:
             created=int(time.time()),
             chat=chat,
             prompt_tokens=estimated_tokens(prompt),
-            tool=reply.tool,
-            finish=reply.finish,
+            reply=answers.reply(body, sum(step.tokens for step in steps)),
         )
         if body.get("stream"):
-            return await self._stream(request, body, answer, sent, steps, reply)
+            return await self._stream(request, body, answer, sent, steps)
         async with self._seat():
             async for step, due in self._due(steps):
                 sent.chunks.append((due, step.tokens))
                 sent.beyond = step.beyond
         sent.whole = True
-        content = answer.unstreamed(reply.text, sent.tokens)
-        return web.Response(body=content, content_type="application/json")
+        return web.Response(body=answer.unstreamed(), content_type="application/json")
 
     def _refusal(self, body: dict[str, Any]) -> web.Response | None:
         if self.refuses:
@@ -195,14 +191,13 @@ class GoldenEndpoint:
         answer: answers.Answer,
         sent: Sent,
         steps: list[Step],
-        reply: answers.Reply,
     ) -> web.StreamResponse:
         options = body.get("stream_options") or {}
         usage = bool(options.get("include_usage"))
         continuous = usage and bool(options.get("continuous_usage_stats"))
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream; charset=utf-8"})
         await response.prepare(request)
-        began = False
+        began, reply = False, answer.reply
         async with self._seat():
             async for step, _ in self._due(steps):
                 start, end = sent.tokens, sent.tokens + step.tokens
@@ -212,7 +207,7 @@ class GoldenEndpoint:
                 sent.beyond = step.beyond
                 last = end == len(reply.tokens)
                 # vLLM's parsers of tool calls say nothing until they have read the name.
-                if answer.tool is not None and end < _TOKENS_OF_A_NAME and not last:
+                if reply.tool is not None and end < _TOKENS_OF_A_NAME and not last:
                     continue
                 text = "".join(reply.tokens[start if began else 0 : end])
                 await response.write(answer.chunk(text, last, end, continuous, first=not began))
