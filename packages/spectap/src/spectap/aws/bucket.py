@@ -141,8 +141,5 @@ def fetch_prompts(config: Config, folder: Path, sleep: Sleep = time.sleep) -> Co
 
 
 def _get(service: Service, bucket: str, key: str) -> bytes:
-    def get() -> bytes:
-        content: bytes = service.client.get_object(Bucket=bucket, Key=key)["Body"].read()
-        return content
-
-    return service.call(get)
+    get = service.client.get_object
+    return bytes(service.call(lambda: get(Bucket=bucket, Key=key)["Body"].read()))

@@ -62,7 +62,13 @@ def tap(arguments: argparse.Namespace) -> int:
     try:
         with journal:
             failure = asyncio.run(_serve(arguments, session, journal))
-        _print_table(path, session)
+        if records := [record for record in read_ledger(path) if record.run == session]:
+            # Imported here: numpy takes a while, and clients wait for the URL.
+            from spectap.report import run_view, terminal
+
+            terminal.show(run_view.of_ledgers(records))
+        else:
+            print("no completion was recorded")
     finally:
         if not existed and path.stat().st_size == 0:
             path.unlink()
@@ -146,14 +152,3 @@ def _check(path: Path) -> None:
             raise JournalError(f"{path}: is not a ledger: it has no complete line")
     except OSError as error:
         raise JournalError(f"{path}: cannot be read: {error.strerror}") from None
-
-
-def _print_table(path: Path, session: str) -> None:
-    records = [record for record in read_ledger(path) if record.run == session]
-    if not records:
-        print("no completion was recorded")
-        return
-    # Imported here: numpy takes a while, and clients wait for the URL.
-    from spectap.report import run_view, terminal
-
-    terminal.show(run_view.of_ledgers(records))

@@ -64,8 +64,19 @@ async def count(
     slots = asyncio.Semaphore(_CONCURRENCY)
 
     async def counted(body: Mapping[str, Any]) -> Counted | Refused | None:
-        async with slots:
-            return await _count(session, url, body)
+        """A prompt's count; None without an answer of vLLM's form."""
+        try:
+            async with slots, session.post(url, json=body, allow_redirects=False) as response:
+                text = await content(response)
+            if response.status == 400:
+                reason = events.message(events.parsed(text) or text.decode("utf-8", "replace"))
+                return Refused(events.clean(access.masked(reason)) or "no reason given")
+            if response.status != 200:
+                return None
+            answer = orjson.loads(text)
+            return Counted(int(answer["count"]), int(answer["max_model_len"]))
+        except (TimeoutError, aiohttp.ClientError, LookupError, TypeError, ValueError):
+            return None
 
     results: list[Counted | Refused | None] = []
     async with open_session(_ONE_TRY_SECONDS) as session:
@@ -75,22 +86,3 @@ async def count(
             results += await asyncio.gather(*map(counted, bodies[len(results) :]))
     counts = any(isinstance(result, Counted) for result in results)
     return results if counts else [None] * len(bodies)
-
-
-async def _count(
-    session: aiohttp.ClientSession, url: str, body: Mapping[str, Any]
-) -> Counted | Refused | None:
-    """A prompt's count; None without an answer of vLLM's form."""
-    try:
-        async with session.post(url, json=body, allow_redirects=False) as response:
-            text = await content(response)
-        if response.status == 400:
-            reason = events.message(events.parsed(text) or text.decode("utf-8", "replace"))
-            reason = events.clean(access.masked(reason))
-            return Refused(reason or "no reason given")
-        if response.status != 200:
-            return None
-        answer = orjson.loads(text)
-        return Counted(int(answer["count"]), int(answer["max_model_len"]))
-    except (TimeoutError, aiohttp.ClientError, LookupError, TypeError, ValueError):
-        return None

@@ -196,9 +196,15 @@ async def choose_models(endpoints: Sequence[Endpoint], model: str | None) -> dic
         except EndpointError:
             if model is None and endpoint.model is None:
                 raise
-    unnamed = {e.name: served[e.name] for e in endpoints if not (model or e.model)}
-    if unnamed:
-        model = _common(unnamed)
+    if unnamed := {e.name: served[e.name] for e in endpoints if not (model or e.model)}:
+        common = set.intersection(*({*map(_form, names)} for names in unnamed.values()))
+        if len(common) != 1:
+            listed = "; ".join(f"{name}: {_listed(names)}" for name, names in unnamed.items())
+            raise EndpointError(
+                "there is no one model that all endpoints serve: name one by --model, or one each "
+                f"by NAME=URL#MODEL: {listed}"
+            )
+        (model,) = common
     chosen: dict[str, str] = {}
     variants: dict[tuple[str, str], str] = {}
     for variant, url, own in endpoints:
@@ -212,17 +218,6 @@ async def choose_models(endpoints: Sequence[Endpoint], model: str | None) -> dic
             )
         chosen[variant] = name
     return chosen
-
-
-def _common(served: Mapping[str, Sequence[str]]) -> str:
-    common = set.intersection(*({*map(_form, models)} for models in served.values()))
-    if len(common) != 1:
-        listed = "; ".join(f"{name}: {_listed(models)}" for name, models in served.items())
-        raise EndpointError(
-            "there is no one model that all endpoints serve: name one by --model, or one each "
-            f"by NAME=URL#MODEL: {listed}"
-        )
-    return common.pop()
 
 
 def _served(variant: str, asked: str, served: Sequence[str]) -> str:

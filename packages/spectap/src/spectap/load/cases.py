@@ -50,24 +50,17 @@ def read_cases(path: Path) -> tuple[TestCase, ...]:
         raise ConfigError(f"{path}: is not UTF-8: {error.reason} at byte {error.start}") from None
     if not text.strip():
         raise ConfigError(f"{path}: has no line")
-    cases = [
-        _case(f"{path}:{number}", line.strip())
-        for number, line in enumerate(text.split("\n"), start=1)
-        if line.strip()
-    ]
+    cases = []
+    for number, line in enumerate(map(str.strip, text.split("\n")), start=1):
+        try:
+            cases += [TestCase.model_validate_json(line)] if line else []
+        except ValidationError as error:
+            raise ConfigError(f"{path}:{number}: {next(problems(error))}") from None
+        if line and cases[-1].prompts is None and cases[-1].structure is None:
+            raise ConfigError(f"{path}:{number}: structure: must be {' or '.join(Structure)}")
     if not any(case.headline for case in cases):
         cases[:2] = [case.model_copy(update={"headline": True}) for case in cases[:2]]
     return tuple(cases)
-
-
-def _case(location: str, line: str) -> TestCase:
-    try:
-        case = TestCase.model_validate_json(line)
-    except ValidationError as error:
-        raise ConfigError(f"{location}: {next(problems(error))}") from None
-    if case.prompts is None and case.structure is None:
-        raise ConfigError(f"{location}: structure: must be {' or '.join(Structure)}")
-    return case
 
 
 def read_prompts(path: Path) -> TestCase:

@@ -5,18 +5,15 @@ Everything here follows ray-project/llmperf @f1d6bed, ``token_benchmark_ray.py``
 partly alone; and where variants slow each other, the last requests of the slower one are too fast.
 """
 
-from __future__ import annotations
-
 import json
 import secrets
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:  # the built-in driver starts for each turn, and pydantic takes a while
-    from spectap.inputs.load_points import Load, LoadPoint
+from spectap.inputs.load_points import Load, LoadPoint
 
 NAME: Final = "llmperf"
 SCRIPT: Final = "token_benchmark_ray.py"

@@ -158,17 +158,25 @@ def _measured(cells: Sequence[Cell], names: tuple[str, ...], summary: Summary) -
     def each(title: str, text: Callable[[Cell], str]) -> Measure:
         return Measure(Columns(title, names), lambda *cells: map(text, cells))
 
+    def good(cell: Cell) -> str:
+        if cell.goodput is None:
+            return wording.MISSING
+        return wording.share(cell.goodput.share, None) + ("" if cell.goodput.met else "!")
+
     for metric in metrics.METRICS:
         if metric.percentiles:
             p50 = partial(_value, metric, "p50")
             yield each(f"{metric.short} p50, {metric.printed}", p50)
     if any(cell.goodput for cell in cells):
-        yield each("goodput", _good)
+        yield each("goodput", good)
     elif phrases.priced(summary) and len(summary.loads) == 1:
         yield each("USD a M tokens", lambda c: wording.dollars(c.usd_per_million_output_tokens))
     else:
         yield each("tokens/s", lambda cell: wording.significant(cell.tokens_per_second))
-    yield Measure(Columns("tokens", (_share(cells),)), lambda *cells: [_steps(cells[-1])])
+    yield Measure(
+        Columns("tokens", (_share(cells),)),
+        lambda *cells: [f"{cells[-1].steps.mean:.2f}" if cells[-1].steps else wording.MISSING],
+    )
     if any(cell.errors for cell in cells):
         yield each("errors", lambda cell: f"{cell.errors}/{cell.requests}")
 
@@ -178,35 +186,23 @@ def _share(cells: Iterable[Cell]) -> str:
     return "an event" if any(c.steps and c.steps.doubt for c in cells) else "a step"
 
 
-def _steps(cell: Cell) -> str:
-    return f"{cell.steps.mean:.2f}" if cell.steps else wording.MISSING
-
-
-def _good(cell: Cell) -> str:
-    if cell.goodput is None:
-        return wording.MISSING
-    return wording.share(cell.goodput.share, None) + ("" if cell.goodput.met else "!")
-
-
 def _promised(cells: Sequence[Cell]) -> Iterator[Measure]:
     """Columns on objectives and on load marks, where there are any."""
+
+    def goodput(cell: Cell) -> tuple[str, str]:
+        if (good := cell.goodput) is None:
+            return wording.MISSING, wording.MISSING
+        return wording.share(good.share, good.interval), "kept" if good.met else "missed"
+
+    def load(cell: Cell) -> tuple[str, str]:
+        late = wording.MISSING if cell.late is None else f"{wording.milliseconds(cell.late)} ms"
+        return wording.significant(cell.in_flight), late
+
     if any(cell.goodput for cell in cells):
         names = ("share of requests", "objectives")
-        yield Measure(Columns("Goodput, 95 % interval", names), _goodput)
+        yield Measure(Columns("Goodput, 95 % interval", names), goodput)
     if any(cell.queued or cell.late is not None for cell in cells):
-        yield Measure(Columns("Load", ("in flight", "sent late, p99")), _load)
-
-
-def _goodput(cell: Cell) -> tuple[str, str]:
-    if cell.goodput is None:
-        return wording.MISSING, wording.MISSING
-    share = wording.share(cell.goodput.share, cell.goodput.interval)
-    return share, "kept" if cell.goodput.met else "missed"
-
-
-def _load(cell: Cell) -> tuple[str, str]:
-    late = wording.MISSING if cell.late is None else f"{wording.milliseconds(cell.late)} ms"
-    return wording.significant(cell.in_flight), late
+        yield Measure(Columns("Load", ("in flight", "sent late, p99")), load)
 
 
 def _distribution(metric: Metric) -> Measure:
@@ -242,15 +238,11 @@ def _together(summary: Summary, cells: Sequence[Cell]) -> Measure:
 
     def texts(cell: Cell) -> Iterator[str]:
         yield f"{cell.errors}/{cell.requests}"
-        yield phrases.figure(
-            cell.tokens_per_second, cell.tokens_per_second_interval, wording.significant
-        )
+        tokens, usd = cell.tokens_per_second, cell.usd_per_million_output_tokens
+        yield phrases.figure(tokens, cell.tokens_per_second_interval, wording.significant)
         if priced:
-            yield phrases.figure(
-                cell.usd_per_million_output_tokens,
-                cell.usd_per_million_output_tokens_interval,
-                wording.dollars,
-            )
+            bounds = cell.usd_per_million_output_tokens_interval
+            yield phrases.figure(usd, bounds, wording.dollars)
         # Every step of a baseline yields one token, so its interval has no width.
         steps = cell.steps
         varied = steps and {size for size, _ in steps.histogram} != {1}
@@ -262,16 +254,12 @@ def _together(summary: Summary, cells: Sequence[Cell]) -> Measure:
     return Measure(Columns("Together, 95 % interval", names), texts)
 
 
-def _ratios(cell: Cell) -> Iterator[str]:
-    if comparison := cell.comparison:
-        yield comparison.baseline
-        for interval in (
-            comparison.speedup,
-            comparison.by_time_per_output_token,
-            comparison.by_end_to_end,
-            comparison.cost.interval if comparison.cost else None,
-        ):
-            yield str(phrases.speed(interval))
+def _ratios(cell: Cell) -> tuple[str, ...]:
+    of = cell.comparison
+    assert of is not None
+    cost = of.cost.interval if of.cost else None
+    ratios = of.speedup, of.by_time_per_output_token, of.by_end_to_end, cost
+    return of.baseline, *(str(phrases.speed(ratio)) for ratio in ratios)
 
 
 _SPEEDUPS: Final = Measure(

@@ -21,10 +21,7 @@ _FIGURES: Final[dict[Figure, tuple[str, Callable[[float], str]]]] = {
 def of_changes(changes: Changes) -> View:
     lead = [f"  {difference}" for difference in changes.incomparable]
     if lead:
-        lead = [
-            "NOT COMPARABLE: they measured different things, so nothing below is judged.",
-            *lead,
-        ]
+        lead[:0] = ["NOT COMPARABLE: they measured different things, so nothing below is judged."]
     return View(
         title=f"{changes.new} (new) against {changes.old} (old)",
         lead=tuple(lead),
@@ -83,11 +80,13 @@ def _gate(changes: Changes) -> Iterator[str]:
     if changes.threshold is None:
         return
     threshold = f"{changes.threshold:g}"
+    several = len({cell.load for cell in changes.cells}) > 1
     for cell, figure, change in changes.judged:
         if change.below:
+            at = f" at {cell.load}" if several and cell.load else ""
             yield (
-                f"BELOW {threshold}: {_subject(changes, cell)}: the new {figure.value} is "
-                f"{change.ratio.point:.2f} times the old one."
+                f"BELOW {threshold}: {cell.test_case}, {cell.variant}{at}: the new {figure.value} "
+                f"is {change.ratio.point:.2f} times the old one."
             )
     yield from (f"NOT JUDGED: {gap}" for gap in changes.gaps)
     if not changes.failed:
@@ -98,12 +97,6 @@ def _gate(changes: Changes) -> Iterator[str]:
             f"In the least precise row, {min(noticed):.2f} of what it was would be noticed four "
             "times in five."
         )
-
-
-def _subject(changes: Changes, cell: CellChange) -> str:
-    several = len({change.load for change in changes.cells}) > 1
-    at = f" at {cell.load}" if several and cell.load else ""
-    return f"{cell.test_case}, {cell.variant}{at}"
 
 
 def _notes(changes: Changes) -> Iterator[str]:

@@ -185,7 +185,10 @@ def _answer(rows: Sequence[_Row], place: str, summary: Summary) -> str:
     text = f"{cell.variant} answers {figure} as fast as {comparison.baseline}{bounds} on {place}"
     if loads := [row.cells[0].load for row in rows if row.cells[0].load]:
         text += f" at {load_points.listed(loads)}"
-    if any(claims.fails_often(side) for row in rows for side in _sides(summary, row)):
+    cases = {case.name: case for case in summary.cases}
+    cells = [each for row in rows for each in row.cells]
+    baselines = [cases[each.test_case].baseline_of(each) for each in cells]
+    if any(map(claims.fails_often, cells + baselines)):
         text += ", of requests that succeeded"
     text += f": {speed}" if speed else ""
     if costs := [phrases.cost(row.cost, priced=priced) for row in rows if row.cost]:
@@ -212,12 +215,6 @@ def _particulars(rows: Sequence[_Row]) -> Iterator[str]:
     for wait in {(wait.metric, wait.percentile): wait for wait in waits}.values():
         seconds, before = map(wording.significant, (wait.seconds, wait.baseline_seconds))
         yield f"{wait.percentile} of {wait.metric} {seconds} s instead of {before} s"
-
-
-def _sides(summary: Summary, row: _Row) -> Iterator[Cell]:
-    cases = {case.name: case for case in summary.cases}
-    for cell in row.cells:
-        yield from (cell, cases[cell.test_case].baseline_of(cell))
 
 
 def _figure(estimates: Sequence[phrases.Estimate]) -> tuple[str, str]:

@@ -10,7 +10,7 @@ from spectap.analysis.estimate import Interval
 from spectap.analysis.summary import Cell, Summary
 from spectap.inputs import load_points
 from spectap.inputs.config import Config, Objectives
-from spectap.inputs.load_points import Load, LoadPoint
+from spectap.inputs.load_points import LoadPoint
 
 _FINEST: Final = 3  # decimals of a ratio
 
@@ -94,22 +94,6 @@ def heading(config: Config, summary: Summary) -> str:
     """``article: SD against Base, on Qwen/Qwen3-32B at concurrency 4``."""
     loads = load_points.listed(config.load.points)
     return f"{config.experiment}: {summary.subject}, on {config.model} at {loads}"
-
-
-def arrangement(config: Config) -> str:
-    """The way in which a turn's variants were loaded; empty for one variant."""
-    if len(config.variants) < 2:
-        return ""
-    if config.isolated:
-        return "variants one after another"
-    return "variants by turns" if config.alternate else "variants beside each other"
-
-
-def requests(load: Load) -> str:
-    """The number of requests of one variant in a turn: ``4``, or ``4 to 40`` by the load point."""
-    amounts = [point.requests for point in load.points]
-    fewest, most = min(amounts), max(amounts)
-    return f"{fewest}" if fewest == most else f"{fewest} to {most}"
 
 
 def load_mark(cell: Cell) -> str:

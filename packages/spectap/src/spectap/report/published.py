@@ -4,9 +4,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from spectap import wording
-from spectap.analysis.estimate import Interval
 from spectap.analysis.summary import Summary
-from spectap.inputs.published import MEDIANS, PublishedFigure
+from spectap.inputs.published import MEDIANS
 from spectap.report import palette, phrases
 from spectap.report.view import Columns, Row, Table
 
@@ -34,28 +33,21 @@ def tables(summary: Summary) -> Iterator[tuple[Table, str, str]]:
     colours = palette.of(summary.variants)
     for reproduction in summary.published:
         publication = reproduction.publication
-        rows = tuple(
-            Row(
-                (each.title, each.variant),
-                ((f"{each.value:,.10g}",), *_beside(each, measured)),
-                colours[each.variant].role if each.variant in colours else "",
-            )
-            for each, measured in zip(publication.figures, reproduction.measured, strict=True)
-        )
+        rows = []
+        for each, measured in zip(publication.figures, reproduction.measured, strict=True):
+            figure, shown = "not measured", wording.MISSING
+            if measured is not None:
+                ratio = measured.scaled(1 / each.value)  # the published figure has no interval
+                is_typical = each.figure in MEDIANS and ratio.low < ratio.high
+                figure = wording.significant(measured.point) + ("*" if is_typical else "")
+                shown = str(phrases.speed(ratio))
+            values = (f"{each.value:,.10g}",), (figure,), (shown,)
+            role = colours[each.variant].role if each.variant in colours else ""
+            rows.append(Row((each.title, each.variant), values, role))
         title = f"Published: {publication.test_case} at {publication}"
         conditions = publication.conditions.rstrip(".")
         yield (
-            Table(title, ("figure", "variant"), _COLUMNS, (rows,)),
+            Table(title, ("figure", "variant"), _COLUMNS, (tuple(rows),)),
             f"Conditions: {conditions}. Source:",
             publication.source,
         )
-
-
-def _beside(each: PublishedFigure, measured: Interval | None) -> tuple[tuple[str], tuple[str]]:
-    """The measured figure, and its ratio to the published one, which has no interval."""
-    if measured is None:
-        return ("not measured",), (wording.MISSING,)
-    ratio = measured.scaled(1 / each.value)
-    is_typical = each.figure in MEDIANS and ratio.low < ratio.high
-    mark = "*" if is_typical else ""
-    return (f"{wording.significant(measured.point)}{mark}",), (str(phrases.speed(ratio)),)

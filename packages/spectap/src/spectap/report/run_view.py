@@ -55,10 +55,13 @@ def of_ledgers(records: Iterable[Record]) -> View:
 
 
 def _lead(run: Results) -> Iterator[str]:
-    load, summary = run.config.load, run.summary
-    requests = f"{phrases.requests(load)} request{'' if phrases.requests(load) == '1' else 's'}"
+    config, load, summary = run.config, run.config.load, run.summary
+    sizes = sorted({point.requests for point in load.points})
+    sent = " to ".join(f"{size}" for size in dict.fromkeys((sizes[0], sizes[-1])))
+    arrangement = "by turns" if config.alternate else "beside each other"
+    arrangement = "one after another" if config.isolated else arrangement
     lengths = f"{load.mean_input_tokens} tokens in, {load.mean_output_tokens} out"
-    if all(case.prompts for case in run.config.test_cases):
+    if all(case.prompts for case in config.test_cases):
         lengths = f"prompts as they are, at most {load.mean_output_tokens} tokens out"
     if load.sampling.get("ignore_eos"):
         lengths += ", whatever an answer's end"
@@ -67,14 +70,14 @@ def _lead(run: Results) -> Iterator[str]:
     launches = f" in {load.launches} launches" if load.launches > 1 else ""
     parts = (
         f"Load: {run.driver}",
-        f"{load.rounds} of {requests} per case and variant{launches}",
-        phrases.arrangement(run.config),
+        f"{load.rounds} of {sent} request{'s' * (sizes[-1] > 1)} per case and variant{launches}",
+        f"variants {arrangement}" if config.variants[1:] else "",
         lengths,
     )
     yield ", ".join(filter(None, parts)) + "."
     if summary.started and summary.ended:
         yield f"Measured {wording.period(summary.started, summary.ended)}."
-    if run.config.isolated:
+    if config.isolated:
         yield "Each variant was measured by itself, at a time and on devices of its own."
 
 

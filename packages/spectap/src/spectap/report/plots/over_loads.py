@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
@@ -108,8 +107,12 @@ def paint_ratios(summary: Summary, rows: Iterable[Ratios]) -> Figure | None:
                         axes, [shift * amount for amount in at], curve, colours[variant], hollow
                     )
             for variant, is_open, crossover in row.crossovers:
-                if is_open is kind[0].open and crossover:
-                    _paint_crossover(axes, crossover, colours[variant])
+                low, high, colour = crossover.better_up_to, crossover.worse_from, colours[variant]
+                if is_open is not kind[0].open or low is None or high is None:
+                    continue
+                axes.axvspan(low, high, color=colour.light, alpha=canvas.BAND, linewidth=0)
+                if (at_1 := crossover.point) is not None:
+                    axes.plot(at_1, 1, "X", color=colour.light, markersize=8, mec=canvas.PAPER)
     canvas.legend(figure, {name: colours[name] for name in variants})
     return figure
 
@@ -217,12 +220,3 @@ def _grid(
             axes.set_xlim(min(loads) / 1.3, max(loads) * 1.3)
             axes.grid(visible=False, axis="x")
     return figure, grid
-
-
-def _paint_crossover(axes: Axes, crossover: Crossover, colour: Colour) -> None:
-    low, high = crossover.better_up_to, crossover.worse_from
-    if low is None or high is None:
-        return
-    axes.axvspan(low, high, color=colour.light, alpha=canvas.BAND, linewidth=0)
-    if crossover.point is not None:
-        axes.plot(crossover.point, 1, "X", color=colour.light, markersize=8, mec=canvas.PAPER)
