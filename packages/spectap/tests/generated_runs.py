@@ -108,19 +108,15 @@ def ledger(
                     end = chunks[-1][0] + 0.002
                     took = max(took, free[slot] + end - clock)
                     lines.append(
-                        {
+                        samples.RECORD
+                        | {
                             "run": "article-20260521-0940",
                             "variant": variant["name"],
                             "case": case["name"],
                             "round": number,
                             "request": f"{name}-{index}",
                             "sent": free[slot],
-                            "status": 200,
-                            "error": None,
-                            "prompt_tokens": 64,
                             "output_tokens": load["mean_output_tokens"],
-                            "stream": True,
-                            "per_chunk": True,
                             "chunks": chunks,
                             "end": end,
                             "speculation": _speculation(chunks, window),

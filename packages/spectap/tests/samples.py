@@ -1,7 +1,7 @@
 """Configurations and records that several tests start from."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from spectap.analysis.summary import Cell
 from spectap.inputs.config import Config
@@ -67,25 +67,27 @@ def config(**changes: Any) -> Config:
     return Config.model_validate(settings(**changes))
 
 
+RECORD: Final[dict[str, Any]] = {
+    "run": "r",
+    "variant": "SD",
+    "case": "counting",
+    "round": 1,
+    "request": "q",
+    "sent": 1_800_000_000.0,
+    "status": 200,
+    "error": None,
+    "prompt_tokens": 64,
+    "output_tokens": 8,
+    "stream": True,
+    "per_chunk": True,
+    "chunks": ((0.2, 1), (0.3, 4), (0.4, 3)),
+    "end": 0.5,
+}
+
+
 def record(**changes: Any) -> Record:
     """A good streamed request of 1 + 4 + 3 tokens at 0.2, 0.3 and 0.4 s."""
-    values: dict[str, Any] = {
-        "run": "r",
-        "variant": "SD",
-        "case": "counting",
-        "round": 1,
-        "request": "q",
-        "sent": 1_800_000_000.0,
-        "status": 200,
-        "error": None,
-        "prompt_tokens": 64,
-        "output_tokens": 8,
-        "stream": True,
-        "per_chunk": True,
-        "chunks": ((0.2, 1), (0.3, 4), (0.4, 3)),
-        "end": 0.5,
-    }
-    return Record(**(values | changes))
+    return Record(**(RECORD | changes))
 
 
 def prompt(name: str = "p", text: str = "?", **fields: Any) -> Prompt:

@@ -1,6 +1,5 @@
 """Where greedy answers begin to differ."""
 
-import asyncio
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from types import MappingProxyType
@@ -12,6 +11,8 @@ from aiohttp import web
 from spectap.endpoint.greedy import Divergence, compare
 from tests import samples
 from tests.tapped import server
+
+pytestmark = pytest.mark.anyio
 
 
 class Answering:
@@ -31,25 +32,17 @@ class Answering:
         return web.json_response({"choices": [self.choice]}, status=400 if refuses else 200)
 
 
-def compared(
+async def compared(
     settings: Mapping[str, Any] = MappingProxyType({}), **answering: Answering | None
 ) -> list[Divergence]:
     """Divergences of these variants; None is one that is down."""
-
-    async def scenario() -> list[Divergence]:
-        async with AsyncExitStack() as stack:
-            urls = {
-                name: await stack.enter_async_context(server(each.answer))
-                if each
-                else "http://127.0.0.1:1/v1"
-                for name, each in answering.items()
-            }
-            variants = [
-                variant | settings.get(variant["name"], {}) for variant in samples.variants(**urls)
-            ]
-            return await compare(samples.config(variants=variants))
-
-    return asyncio.run(scenario())
+    async with AsyncExitStack() as stack:
+        urls = dict.fromkeys(answering, "http://127.0.0.1:1/v1")
+        for name, each in answering.items():
+            if each:
+                urls[name] = await stack.enter_async_context(server(each.answer))
+        variants = [each | settings.get(each["name"], {}) for each in samples.variants(**urls)]
+        return await compare(samples.config(variants=variants))
 
 
 @pytest.mark.parametrize(
@@ -60,9 +53,11 @@ def compared(
         ("", "", 0, None),
     ],
 )
-def test_the_first_difference(base: str, speculative: str, length: int, first: int | None) -> None:
+async def test_the_first_difference(
+    base: str, speculative: str, length: int, first: int | None
+) -> None:
     expected = [Divergence("SD", name, "word", length, first) for name in ("counting", "sonnets")]
-    assert compared(Base=Answering(base), SD=Answering(speculative)) == expected
+    assert await compared(Base=Answering(base), SD=Answering(speculative)) == expected
 
 
 def said(text: str, ids: list[int]) -> Answering:
@@ -78,25 +73,25 @@ def said(text: str, ids: list[int]) -> Answering:
         (Answering("one 2", strict=True), "word", 2),
     ],
 )
-def test_tokens_are_compared_where_both_sides_say_them(
+async def test_tokens_are_compared_where_both_sides_say_them(
     speculative: Answering, unit: str, first: int | None
 ) -> None:
-    divergences = compared(Base=said("one two", [7, 5, 9]), SD=speculative)
+    divergences = await compared(Base=said("one two", [7, 5, 9]), SD=speculative)
     assert {(each.unit, each.first) for each in divergences} == {(unit, first)}
 
 
-def test_a_matched_baseline_is_compared_with_the_one_that_decides() -> None:
+async def test_a_matched_baseline_is_compared_with_the_one_that_decides() -> None:
     without = {"without": "async scheduling"}
     settings = {"SD": without, "Base-matched": without | {"baseline": None}}
     endpoints = {"Base": Answering("a b"), "SD": Answering("a c"), "Base-matched": Answering("a d")}
-    divergences = compared(settings, **endpoints)
+    divergences = await compared(settings, **endpoints)
     assert {(each.variant, each.first) for each in divergences} == {("SD", 2), ("Base-matched", 2)}
 
 
-def test_each_variant_gets_the_same_and_is_compared_with_its_baseline() -> None:
+async def test_each_variant_gets_the_same_and_is_compared_with_its_baseline() -> None:
     base, k7 = Answering("one two"), Answering("one three")
     other = Answering(message={"content": [{"text": "a"}]})
-    divergences = compared(Base=base, k3=Answering("one two"), k5=None, k6=other, k7=k7)
+    divergences = await compared(Base=base, k3=Answering("one two"), k5=None, k6=other, k7=k7)
     assert [(each.variant, each.case, each.first) for each in divergences] == [
         ("k3", "counting", None),
         ("k7", "counting", 2),

@@ -1,6 +1,5 @@
 """Which prompts a run sends, and what it notes of them."""
 
-import asyncio
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,8 @@ from spectap.run import prompts
 from tests import samples
 from tests.endpoint.test_context import vllm
 from tests.tapped import Handler, server
+
+pytestmark = pytest.mark.anyio
 
 LINES = (
     '{"prompt": "one", "class": "short", "name": "first"}\n'
@@ -35,20 +36,16 @@ CASES = [
 ]
 
 
-def prepare(
+async def prepare(
     files: Path, *handlers: Handler, window: int | None = None, elsewhere: int = 0
 ) -> dict[str, tuple[Prompt, ...]]:
     """With a service for each handler; answers have 20 tokens unless a prompt says otherwise."""
-
-    async def scenario() -> dict[str, tuple[Prompt, ...]]:
-        async with AsyncExitStack() as stack:
-            urls = [await stack.enter_async_context(server(handler)) for handler in handlers]
-            variants = samples.variants(**{f"V{number}": url for number, url in enumerate(urls)})
-            variants[0]["window"] = window
-            config = samples.config(variants=variants, test_cases=CASES)
-            return await prompts.prepare(config, files, files, elsewhere)
-
-    return asyncio.run(scenario())
+    async with AsyncExitStack() as stack:
+        urls = [await stack.enter_async_context(server(handler)) for handler in handlers]
+        variants = samples.variants(**{f"V{number}": url for number, url in enumerate(urls)})
+        variants[0]["window"] = window
+        config = samples.config(variants=variants, test_cases=CASES)
+        return await prompts.prepare(config, files, files, elsewhere)
 
 
 @pytest.mark.parametrize(
@@ -62,9 +59,11 @@ def prepare(
         ),
     ],
 )
-def test_what_one_service_cannot_take_none_is_sent(files: Path, text: str, second: LeftOut) -> None:
+async def test_what_one_service_cannot_take_none_is_sent(
+    files: Path, text: str, second: LeftOut
+) -> None:
     (files / "mine.jsonl").write_text(text, encoding="utf-8")
-    chosen = prepare(files, vllm([]), vllm([], most=27), vllm([], most=25))
+    chosen = await prepare(files, vllm([]), vllm([], most=27), vllm([], most=25))
     assert {case: [prompt.name for prompt in sent] for case, sent in chosen.items()} == {
         "mine": ["first"]
     }
@@ -75,35 +74,35 @@ def test_what_one_service_cannot_take_none_is_sent(files: Path, text: str, secon
 
 
 @pytest.mark.parametrize(("window", "elsewhere", "fits"), [(None, 0, 3), (1, 0, 2), (None, 1, 2)])
-def test_a_window_of_room_is_left_beyond_the_longest_answer(
+async def test_a_window_of_room_is_left_beyond_the_longest_answer(
     files: Path, window: int | None, elsewhere: int, fits: int
 ) -> None:
     """The widest, be it of a variant that is measured elsewhere. The third has 84 tokens."""
-    chosen = prepare(files, vllm([], most=84), window=window, elsewhere=elsewhere)
+    chosen = await prepare(files, vllm([], most=84), window=window, elsewhere=elsewhere)
     assert len(chosen["mine"]) == fits
 
 
-def test_where_a_service_does_not_count_the_others_do(files: Path) -> None:
+async def test_where_a_service_does_not_count_the_others_do(files: Path) -> None:
     async def silent(_: Any) -> Any:
         raise ConnectionError
 
-    chosen = prepare(files, vllm([], most=30), silent)
+    chosen = await prepare(files, vllm([], most=30), silent)
     assert [prompt.name for prompt in chosen["mine"]] == ["first", "second"]
     (used,) = prompts.read(files)
     assert not used.counted
 
 
-def test_a_resumed_run_asks_nothing_and_refuses_other_prompts(files: Path) -> None:
-    first = prepare(files, vllm([], most=25))
+async def test_a_resumed_run_asks_nothing_and_refuses_other_prompts(files: Path) -> None:
+    first = await prepare(files, vllm([], most=25))
     bodies: list[dict[str, Any]] = []
-    assert prepare(files, vllm(bodies)) == first
+    assert await prepare(files, vllm(bodies)) == first
     assert bodies == []
     (files / "mine.jsonl").write_text(LINES.replace("five", "six"), encoding="utf-8")
     with pytest.raises(RunError, match=rf"{PROMPTS}: mine: .* other prompts .*: set a new RUN_ID$"):
-        prepare(files, vllm([]))
+        await prepare(files, vllm([]))
 
 
-def test_a_set_of_which_everything_is_refused_or_too_long(files: Path) -> None:
+async def test_a_set_of_which_everything_is_refused_or_too_long(files: Path) -> None:
     """Two services, each of which counts what the other refuses; then one, with little room."""
     text = '{"prompt": "refused", "name": "first"}\n{"prompt": "one", "name": "second"}\n'
     (files / "mine.jsonl").write_text(text, encoding="utf-8")
@@ -114,8 +113,8 @@ def test_a_set_of_which_everything_is_refused_or_too_long(files: Path) -> None:
         return web.json_response({"message": "too plain"}, status=400)
 
     with pytest.raises(RunError, match=r"^mine: .* none of its 2 prompts: first: roles must alter"):
-        prepare(files, vllm([]), second_service)
+        await prepare(files, vllm([]), second_service)
     (files / "mine.jsonl").write_text('{"prompt": "one", "name": "second"}\n', encoding="utf-8")
     with pytest.raises(RunError, match=r"^mine: .*: second: has 24 tokens .* 10$"):
-        prepare(files, vllm([], most=10))
+        await prepare(files, vllm([], most=10))
     assert prompts.read(files) == ()
