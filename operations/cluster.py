@@ -50,10 +50,6 @@ OVER: Final = ("Succeeded", "Failed")
 JOB_LABEL: Final = "batch.kubernetes.io/job-name"
 
 _GONE_SECONDS: Final = 300.0
-_CLUSTER_SCOPED: Final = (
-    *("Namespace", "PersistentVolume"),
-    *("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"),
-)
 
 
 class NoCluster(DeploymentError):
@@ -191,7 +187,7 @@ def failure(job: V1Job) -> str | None:
 
 def find(api: Api, manifest: Manifest) -> Any:
     """The object of that kind and name; None if there is none."""
-    return ask(_call(api, "read", manifest), *_named(api, manifest))
+    return ask(_call(api, "read", manifest), manifest["metadata"]["name"], *_namespace(manifest))
 
 
 def create(api: Api, manifest: Manifest) -> None:
@@ -199,8 +195,7 @@ def create(api: Api, manifest: Manifest) -> None:
     applied = json.dumps(manifest, separators=(",", ":")) + "\n"
     annotations = {**manifest["metadata"].get("annotations", {}), LAST_APPLIED: applied}
     body = {**manifest, "metadata": {**manifest["metadata"], "annotations": annotations}}
-    _, *namespace = _named(api, manifest)
-    _call(api, "create", manifest)(*namespace, body)
+    _call(api, "create", manifest)(*_namespace(manifest), body)
 
 
 def replace(api: Api, existing: V1Pod | V1Job) -> None:
@@ -222,10 +217,9 @@ def replace(api: Api, existing: V1Pod | V1Job) -> None:
     create(api, manifest)
 
 
-def _named(api: Api, manifest: Manifest) -> list[str]:
-    """Arguments of the client's functions: the name, and the namespace of what is in one."""
-    name = manifest["metadata"]["name"]
-    return [name] if manifest["kind"] in _CLUSTER_SCOPED else [name, api.namespace]
+def _namespace(manifest: Manifest) -> list[str]:
+    """The namespace, as an argument of the client's functions; none for what is in none."""
+    return [each for key, each in manifest["metadata"].items() if key == "namespace"]
 
 
 def _call(api: Api, verb: str, manifest: Manifest) -> Any:
@@ -236,6 +230,6 @@ def _call(api: Api, verb: str, manifest: Manifest) -> Any:
     group, _, version = manifest["apiVersion"].rpartition("/")
     client_group = group.removesuffix(".k8s.io").title().replace(".", "") or "Core"
     kind = re.sub(r"(?<!^)(?=[A-Z])", "_", manifest["kind"]).lower()
-    scope = "" if manifest["kind"] in _CLUSTER_SCOPED else "namespaced_"
+    scope = "namespaced_" if _namespace(manifest) else ""
     typed = getattr(kubernetes.client, f"{client_group}{version.capitalize()}Api")
     return getattr(typed(api), f"{verb}_{scope}{kind}")
