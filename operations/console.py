@@ -51,10 +51,17 @@ class Console:
         """Shows one stage. ``shows_itself``: what it runs writes to the terminal itself."""
         self.current = stage = Stage(title)
         number, start = f"[{len(self.done) + 1}/{self._total}]", time.monotonic()
-        is_live = self.on_terminal and not shows_itself
-        if not is_live:
+
+        def line() -> Text:
+            seconds = time.monotonic() - start
+            text = printable(f"{number} {title} {seconds:.0f} s  {stage.progress}")
+            return Text(text, no_wrap=True, overflow="ellipsis")
+
+        if is_live := self.on_terminal and not shows_itself:
+            with Live(get_renderable=line, console=self._rich, transient=True):
+                yield stage
+        else:
             self._print(f"{number} {title}")
-        with self._live(f"{number} {title}", stage) if is_live else contextlib.nullcontext():
             yield stage
         stage.seconds = time.monotonic() - start
         self.done.append(stage)
@@ -67,16 +74,6 @@ class Console:
 
     def _print(self, line: str) -> None:
         self._rich.print(printable(line), soft_wrap=True)
-
-    def _live(self, title: str, stage: Stage) -> Live:
-        start = time.monotonic()
-
-        def line() -> Text:
-            seconds = time.monotonic() - start
-            text = printable(f"{title} {seconds:.0f} s  {stage.progress}")
-            return Text(text, no_wrap=True, overflow="ellipsis")
-
-        return Live(get_renderable=line, console=self._rich, transient=True, refresh_per_second=4)
 
 
 def rich_console(stream: TextIO) -> rich.console.Console:
