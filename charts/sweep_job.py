@@ -28,7 +28,7 @@ from charts.server import (
     server,
     serving_pod,
 )
-from experiment.cost.durations import index_deadline_seconds, job_deadline_seconds
+from experiment.cost.timeline import index_deadline_seconds, job_deadline_seconds
 from experiment.runtimes.inference_demo import medusa_tree_files
 from experiment.schema import Experiment
 from experiment.variants import Variant, variants

@@ -17,7 +17,7 @@ from charts.server import (
     server,
     serving_pod,
 )
-from experiment.cost.durations import FIRST_START_SECONDS
+from experiment.cost.timeline import FIRST_START_SECONDS
 from experiment.runtimes import Preparation
 from experiment.variants import Variant
 

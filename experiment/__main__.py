@@ -10,7 +10,7 @@ from typing import Final
 
 from experiment import Experiment, ExperimentError, load
 from experiment.add_model import add_model
-from experiment.cost.page import page
+from experiment.cost.printout import page
 from experiment.notes import notes
 
 _COMMANDS: Final = {

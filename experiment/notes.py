@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from experiment.cost import CostGroup, cost, guard_hours, max_hours
-from experiment.cost.durations import FIRST_START_SECONDS
+from experiment.cost.timeline import FIRST_START_SECONDS
 from experiment.known_models import KNOWN_MODELS, REVISIONS, Mode, ModelKind
 from experiment.rules.models import models_of
 from experiment.runtimes import Preparation, Workload

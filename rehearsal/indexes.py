@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from experiment.cost.durations import estimate
+from experiment.cost.timeline import estimate
 from experiment.runtimes import Workload
 from experiment.variants import variants
 from rehearsal import RehearsalError

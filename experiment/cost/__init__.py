@@ -12,8 +12,8 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from experiment.cost.durations import GENEROUS, Stage, estimate, stages
 from experiment.cost.prices import ALWAYS, CostGroup, Part, parts
+from experiment.cost.timeline import GENEROUS, Stage, estimate, stages
 from experiment.schema import Capacity, Experiment, Purchase
 
 __all__ = ["Cost", "CostGroup", "cost", "guard_hours"]

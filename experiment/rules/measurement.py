@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from experiment.cost.durations import estimate
+from experiment.cost.timeline import estimate
 from experiment.fields import Refusal, Refusals
 from experiment.rules.models import Rule, listed_or_swept, mode_served, models_known, speculating
 from experiment.rules.serving import one_at_a_time, one_workload

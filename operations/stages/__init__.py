@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from experiment.cost import cost, durations, guard_hours
+from experiment.cost import cost, guard_hours, timeline
 from experiment.schema import NodeFate
 from operations import guard
 from operations.account import Deployment, DeploymentError
@@ -32,7 +32,7 @@ _CLASSES: Final[dict[str, type[Stage]]] = {
 
 def stages(deployment: Deployment) -> list[Stage]:
     """An experiment's stages, in their order."""
-    every = durations.stages(deployment.experiment)
+    every = timeline.stages(deployment.experiment)
     return [_CLASSES[stage.name](deployment) for stage in every]
 
 

@@ -10,7 +10,7 @@ from charts import scripts
 from charts.names import Deployed
 from charts.sweep_job import MAX_POLLS, indexed_config, run_id
 from experiment import Experiment, load
-from experiment.cost.durations import estimate, index_deadline_seconds, job_deadline_seconds
+from experiment.cost.timeline import estimate, index_deadline_seconds, job_deadline_seconds
 from experiment.loader import parse
 from experiment.runtimes import RUNTIMES
 from experiment.runtimes.nxdi import Nxdi

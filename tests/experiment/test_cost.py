@@ -14,13 +14,13 @@ from experiment.cost import (
     CostGroup,
     compile_guard_hours,
     cost,
-    durations,
     guard_hours,
     shortest_block,
+    timeline,
 )
-from experiment.cost.durations import COMPILE_SECONDS, START_SECONDS, estimate, index_seconds
-from experiment.cost.page import page
 from experiment.cost.prices import ALWAYS
+from experiment.cost.printout import page
+from experiment.cost.timeline import COMPILE_SECONDS, START_SECONDS, estimate, index_seconds
 from experiment.hardware import COMPILE_INSTANCES
 from experiment.loader import parse
 from experiment.notes import notes
@@ -117,10 +117,10 @@ def test_jobs_run_one_after_the_other_and_have_time(mode: str, tokens: int) -> N
     took = estimate(experiment)
     assert took.at_once == 1  # though the node holds two claims
     assert took.hours * 3600 == pytest.approx(COMPILE_SECONDS + 2 * each)
-    assert durations.index_deadline_seconds(experiment) == math.ceil(3 * each)
+    assert timeline.index_deadline_seconds(experiment) == math.ceil(3 * each)
     # Every index may take as long as its deadline, after days without nodes, and compiles.
     needed = 7 * 24 * 3600 + math.ceil(3 * took.hours * 3600)
-    assert durations.job_deadline_seconds(experiment) == needed
+    assert timeline.job_deadline_seconds(experiment) == needed
 
 
 def test_a_guard_ends_nodes_after_three_estimates_or_when_a_sweep_is_paid_off() -> None:
@@ -197,16 +197,16 @@ def test_a_capacity_block_holds_the_hours_and_lasts_whole_days_or_weeks() -> Non
 def test_the_documentation_has_each_duration() -> None:
     rows = (ROOT / "docs" / "cost.md").read_text(encoding="utf-8")
     for duration, value in {
-        "all stacks": f"{durations.DEPLOY_SECONDS // 60} min",
-        "a CPU node": f"{durations.CPU_NODE_SECONDS // 60} min",
+        "all stacks": f"{timeline.DEPLOY_SECONDS // 60} min",
+        "a CPU node": f"{timeline.CPU_NODE_SECONDS // 60} min",
         "one compile": f"{COMPILE_SECONDS // 60} min",
-        "a Trainium node": f"{durations.TRAINIUM_NODE_SECONDS // 60} min",
+        "a Trainium node": f"{timeline.TRAINIUM_NODE_SECONDS // 60} min",
         "start of a server": f"{START_SECONDS // 60} min",
-        "first start": f"{durations.FIRST_START_USUAL_SECONDS // 60} min",
-        "end of a node": f"{durations.STOP_SECONDS // 60} min",
-        "download": f"{durations.DOWNLOAD_MIBPS} MiB/s",
-        "one output token": f"{durations.TOKEN_SECONDS * 1000:g} ms",
-        "start of a load generator": f"{durations.DRIVER_SECONDS} s a turn",
+        "first start": f"{timeline.FIRST_START_USUAL_SECONDS // 60} min",
+        "end of a node": f"{timeline.STOP_SECONDS // 60} min",
+        "download": f"{timeline.DOWNLOAD_MIBPS} MiB/s",
+        "one output token": f"{timeline.TOKEN_SECONDS * 1000:g} ms",
+        "start of a load generator": f"{timeline.DRIVER_SECONDS} s a turn",
     }.items():
         assert f"\n| {duration} | {value} | " in rows
-    assert f"the probe allows {durations.FIRST_START_SECONDS // 3600} hours" in rows
+    assert f"the probe allows {timeline.FIRST_START_SECONDS // 3600} hours" in rows

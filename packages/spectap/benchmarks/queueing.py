@@ -12,7 +12,7 @@ from itertools import accumulate, count
 from typing import Final
 
 from benchmarks.harness import Bar, Group, Statement
-from spectap.analysis.cells import queued
+from spectap.analysis.loads import queued
 from spectap.records.record import Record
 from tests.samples import record
 

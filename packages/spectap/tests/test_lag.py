@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from spectap.lag import Lag
+from spectap.loop_lag import Lag
 
 pytestmark = pytest.mark.anyio
 

@@ -10,7 +10,7 @@ import spectap
 FOLDER: Final = Path(spectap.__file__).parent
 
 ROOMS: Final = (
-    {"errors", "names", "wording", "lag"},
+    {"errors", "names", "wording", "loop_lag"},
     {"protocol"},
     {"inputs"},
     {"records"},

@@ -58,7 +58,7 @@ WARM_UP: Final = 0
 CONTROL: Final = -1
 """The round of control loads, which a variant that is measured alone sends first and last."""
 LAUNCH: Final = -2
-"""The round of a launch's line in ``progress.jsonl``; its attempt is the launch."""
+"""The round that marks a launch's line in ``progress.jsonl``, whose ``attempt`` is the launch."""
 MEASURE: Final = "measure"
 """The experiment's name in runs of ``spectap measure``."""
 

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from benchmarks.queueing import Server, recognised
-from spectap.analysis.cells import goodput, lateness, share_interval
+from spectap.analysis.cells import goodput, share_interval
 from spectap.analysis.claims import obstacle
 from spectap.analysis.estimate import ALPHA
+from spectap.analysis.loads import lateness
 from spectap.analysis.summarise import summarise_ledgers
 from spectap.analysis.verdicts import Finding
 from spectap.inputs.config import Objectives

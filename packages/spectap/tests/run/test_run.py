@@ -20,8 +20,8 @@ from spectap.golden.schedule import Step
 from spectap.golden.server import GoldenEndpoint
 from spectap.inputs.config import Config
 from spectap.inputs.load_points import Load
-from spectap.lag import Lag
 from spectap.load.driver import Driver
+from spectap.loop_lag import Lag
 from spectap.names import CONTROL, LEDGER, PROGRESS, Engine
 from spectap.records.journal import Journal
 from spectap.records.ledger import last_attempts, read_ledger

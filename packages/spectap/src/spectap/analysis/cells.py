@@ -1,4 +1,4 @@
-"""One cell by itself: figures, goodput, and whether its load was what it says."""
+"""Makes one cell by itself: its figures and its goodput."""
 
 import math
 from collections import Counter
@@ -9,10 +9,10 @@ from statistics import fmean, variance
 from typing import Final
 
 import numpy as np
-from scipy.special import bdtrc, stdtrit
+from scipy.special import stdtrit
 
 from spectap import metrics
-from spectap.analysis import contrasts, grouping, stopping
+from spectap.analysis import contrasts, grouping, loads, stopping
 from spectap.analysis.estimate import Estimate, Interval
 from spectap.analysis.grouping import CellKey, Plan
 from spectap.analysis.proportions import clopper_pearson
@@ -24,16 +24,6 @@ from spectap.records.record import Record
 
 _ERROR_WIDTH: Final = 80
 _PROMISED: Final = 0.9  # of the requests: each objective is a limit of the p90
-
-PUNCTUAL: Final = 0.005  # seconds; a shorter delay is never called a lag
-NOTICEABLE: Final = 0.05  # a longer one always is
-PART_OF_GAP: Final = 0.1  # in between, of the mean gap between two requests
-BLOCKED: Final = 0.1  # of one request: nothing was sent for a while
-
-_EXPECTED: Final = 8.0  # requests that by chance found so many in service; fewer show nothing
-_REACHED: Final = 0.1  # the part of these that may have found them
-_WAITED: Final = 0.1  # the part of the time in flight that waiting takes, at least
-_AFTER: Final = 0.05  # median services; at a beginning, the tap may see a slot's last request, too
 
 
 def cell(
@@ -78,7 +68,7 @@ def cell(
     priced = missing == 0 and not (point and point.open)
     usd = plan.cost.usd_per_million_seconds if plan.cost and priced else None
     concurrent = None if point is None else in_flight if point.open else point.concurrency
-    late, lagging = lateness(records, point.rate if point else None)
+    late, lagging = loads.lateness(records, point.rate if point else None)
     batch = plan.batches.get(key.variant)
     full = batch is not None and concurrent is not None and concurrent > batch
     return Cell(
@@ -109,7 +99,7 @@ def cell(
         goodput=goodput(records, plan.objectives, alpha) if plan.objectives else None,
         late=late,
         lagging=lagging,
-        queued=full or queued(records),
+        queued=full or loads.queued(records),
         lag=sum(record.lag for record in records) / (metrics.request_time(records) or 1.0),
     )
 
@@ -245,69 +235,3 @@ def _good(records: Iterable[Record], limits: Sequence[tuple[Metric, float]]) -> 
         and all(value <= limit for metric, limit in limits for value in metric.values(record))
         for record in records
     ]
-
-
-def lateness(records: Sequence[Record], rate: float | None) -> tuple[float | None, bool]:
-    """The p99 of how late requests were sent, in seconds, and whether that changed the load.
-
-    Lateness ends when a request reaches the tap: the way from there to the server is not the load's
-    fault. ``rate`` is in requests a second, None where it is not known. The p99 is None where no
-    request was due at a time.
-    """
-    late = [
-        (record.came or record.sent) - record.due for record in records if record.due is not None
-    ]
-    if not late:
-        return None, False
-    p99 = float(np.percentile(late, 99))
-    share_of_gap = PART_OF_GAP / rate if rate else NOTICEABLE
-    allowed = min(max(PUNCTUAL, share_of_gap), NOTICEABLE)
-    return p99, p99 > allowed or max(late) > BLOCKED
-
-
-def queued(records: Sequence[Record]) -> bool:
-    """Whether the requests of a cell waited for each other.
-
-    A server never serves more requests than it has slots. So this counts, just after each request's
-    service began, how many others are being served. If requests were independent, that count would
-    be binomial, with the share of time in flight that is service. A queue shows as a count that
-    chance would often reach and that the cell almost never reaches. Service is taken to begin
-    before the first token by the cell's shortest time to first token. Only requests that succeeded
-    count.
-    """
-
-    def times(record: Record) -> tuple[float, float, float]:
-        """The times at which it was sent, its first token came and it ended, in Unix seconds."""
-        first, end = metrics.ttft(record), record.sent + record.end
-        return record.sent, end if first is None else record.sent + first, end
-
-    turns = [
-        np.array([times(record) for record in of_round if record.succeeded])
-        for (of_round,) in grouping.rounds(records, by=grouping.round_of).values()
-    ]
-    turns = [turn for turn in turns if len(turn)]
-    if not turns:
-        return False
-    shortest = min(float((turn[:, 1] - turn[:, 0]).min()) for turn in turns)
-    in_flight, serving, service, flight = [], [], 0.0, 0.0
-    for turn in turns:
-        sent, first, end = turn.T
-        began = first - shortest
-        at = (began + _AFTER * np.median(end - began))[:, np.newaxis]
-        running = end > at
-        np.fill_diagonal(running, val=False)
-        in_flight.append((running & (sent <= at)).sum(axis=1))
-        serving.append((running & (began <= at)).sum(axis=1))
-        service += (end - began).sum()
-        flight += (end - sent).sum()
-    served = service / flight if flight else 1.0
-    if served > 1 - _WAITED:
-        return False
-    others, served_with = np.concatenate(in_flight), np.concatenate(serving)
-    for number in range(1, int(others.max()) + 1):
-        expected = bdtrc(number - 1, others[others >= number], served).sum()
-        if expected < _EXPECTED:
-            return False
-        if np.count_nonzero(served_with >= number) <= _REACHED * expected:
-            return True
-    return False

@@ -204,7 +204,7 @@ def _evidence(
 
 
 def _paid_again(plan: Plan, records: Sequence[Record]) -> list[Record]:
-    """The requests of attempts that failed by themselves, for turns that these records have."""
+    """Requests of failed attempts at turns of ``records``, which are billed as well."""
 
     def turn(record: Record) -> tuple[str, int, str, str, str]:
         """The turn of a record. It spans all variants, unless each is measured alone."""

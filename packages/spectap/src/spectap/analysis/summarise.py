@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from spectap.analysis import claims, contrasts, hidden
+from spectap.analysis import beyond_medians, claims, contrasts
 from spectap.analysis.claims import Family
 from spectap.analysis.contrasts import Contrast, Question, Ratio
 from spectap.analysis.correctness import correctness
@@ -67,7 +67,7 @@ def _summary(evidence: Evidence, alarms: Sequence[Correctness] = ()) -> Summary:
     plan, records = evidence.plan, evidence.records
     possible = sum(len(contrasts.questions(plan.points[key.load])) for key, _ in plan.pairs)
     family = claims.decide(evidence.contrasts, plan.alpha, possible)
-    waits, cells = hidden.waits(evidence), dict(evidence.cells)
+    waits, cells = beyond_medians.waits(evidence), dict(evidence.cells)
     for key, baseline in plan.pairs:
         compared = (
             Comparison(baseline.variant, None, None, None, None, evidence.obstacles[key])
@@ -102,7 +102,7 @@ def _summary(evidence: Evidence, alarms: Sequence[Correctness] = ()) -> Summary:
         rehearsal=plan.rehearsal,
         not_run=plan.not_run,
         launches=plan.launches,
-        halves=hidden.halves(evidence),
+        halves=beyond_medians.halves(evidence),
         drift=math.expm1(evidence.unsteadiness.change) if evidence.unsteadiness else None,
         repeated=len(plan.repeated),
         repeated_failures=sum(record.failed for record in plan.repeated),
@@ -151,7 +151,7 @@ def _comparison(
             waits=bool(waits),
             advise=not plan.rehearsal,
         )
-    classes, idle = hidden.spread(evidence, key)
+    classes, idle = beyond_medians.spread(evidence, key)
     return Comparison(
         *(baseline, by_time, end_to_end, speed, cost, verdict, lengths, by_tokens),
         longer=contrast.longer,

@@ -23,8 +23,8 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import aiohttp
 
-from spectap.lag import Lag
 from spectap.load.requests import Reply, Request, requests_of
+from spectap.loop_lag import Lag
 from spectap.names import BEYOND_HEADER, DUE_HEADER, LAG_HEADER
 from spectap.protocol import limits
 from spectap.protocol.limits import LimitError

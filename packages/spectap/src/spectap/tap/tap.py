@@ -25,7 +25,7 @@ from urllib.parse import unquote
 
 from typing_extensions import override
 
-from spectap.lag import Lag
+from spectap.loop_lag import Lag
 from spectap.names import TAP_HEADERS, WARM_UP
 from spectap.protocol import access, events, limits
 from spectap.records.journal import Journal

@@ -1,4 +1,4 @@
-"""Estimates the duration of each stage of ``make experiment``, and of each isolated variant.
+"""The stages of ``make experiment``, in order, and how long each of them takes by estimate.
 
 Nothing is taken to exist yet. A stage that finds its result takes no time. The constants are
 assumptions: this project has measured none of them on Trainium (docs/cost.md).

@@ -77,8 +77,8 @@ def _to_buy(experiment: Experiment, costs: Cost) -> Rows:
         "Capacity Block",
         f"{costs.block_hours:.4g} h x {capacity.nodes} {capacity.instance_type} x {usd:g} = "
         f"{costs.block_hours * capacity.nodes * usd:.2f} USD, prepaid: the shortest in whole days "
-        f"that holds {hours:.2f} h, {costs.usd_with_block:.2f} USD in all. EKS takes its nodes 40 "
-        "minutes before it ends, at 11:30 UTC; one that begins at once is shorter",
+        f"that holds {hours:.2f} h, {costs.usd_with_block:.2f} USD in all. A block ends at "
+        "11:30 UTC, and EKS takes its nodes 40 minutes before; one that begins at once is shorter",
     )
     if experiment.aws.tags:
         tags = ",".join(f"{{Key={key},Value={value}}}" for key, value in experiment.tags.items())
