@@ -12,7 +12,7 @@ from experiment import load
 from experiment.variants import variants
 from rehearsal.endpoints import OF_STRUCTURE, decoding
 from spectap.inputs.config import Structure
-from spectap.report.sentences import crossovers
+from spectap.report.phrases import crossovers
 from tests.vllm.conftest import rehearse
 
 LADDER: Final = Path(__file__).with_name("ladder.yaml")

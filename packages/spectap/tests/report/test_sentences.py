@@ -14,7 +14,7 @@ from spectap.analysis.summarise import summarise, summarise_ledgers
 from spectap.analysis.summary import Case, Cell, Summary
 from spectap.analysis.verdicts import Claim, Comparison, Finding, Verdict
 from spectap.inputs.load_points import LoadPoint
-from spectap.report import caveats, headline, quality, sentences
+from spectap.report import caveats, headline, phrases, quality
 from spectap.report.results import Results
 from tests import samples
 from tests.analysis import ledgers, test_correctness
@@ -41,7 +41,7 @@ def said(summary: Summary, cell: Cell, comparison: Comparison, *, priced: bool =
     case = Case("counting", "", False, (BASE, compared))
     denominator = "a node" if priced else None
     changed = replace(summary, cost_denominator=denominator)
-    return folded(sentences.verdict(case, compared, changed))
+    return folded(phrases.verdict(case, compared, changed))
 
 
 def compared(speed: Claim | None, cost: Claim | None, verdict: Verdict) -> Comparison:
@@ -93,7 +93,7 @@ def every_sentence() -> Iterator[str]:
         for summary in (summarise(config, records), summarise_ledgers(records)):
             for case in summary.cases:
                 yield from caveats.of_case(case, summary)
-                yield from (sentences.verdict(case, cell, summary) for cell, _ in case.compared)
+                yield from (phrases.verdict(case, cell, summary) for cell, _ in case.compared)
             yield from caveats.of_run(config, summary)
             yield from headline.answers(summary, config)
             yield from headline.caveats_of(summary, config)

@@ -14,7 +14,7 @@ from spectap.inputs import load_points
 from spectap.inputs.load_points import LoadPoint
 from spectap.inputs.prompt import LeftOut, UsedSet
 from spectap.metrics import Metric
-from spectap.report import page, phrases, quality, results, sentences
+from spectap.report import page, phrases, quality, results
 from spectap.report.results import Results
 from tests import generated_runs as generated
 from tests.analysis.test_claims import FASTER, OPEN, SD, SLOWER, TRIFLE
@@ -86,7 +86,7 @@ def test_a_crossover_is_named_where_rows_turn_once(
 ) -> None:
     nowhere = Crossover(None, None, None)
     of_case = Ladder("SD", "Base", POINTS, POINTS, crossover, nowhere)
-    sentence = sentences.crossovers(judged_alone(rows), of_case, ladder.summary)
+    sentence = phrases.crossovers(judged_alone(rows), of_case, ladder.summary)
     assert sentence == (f"{text} requests at once." if text else "")
 
 

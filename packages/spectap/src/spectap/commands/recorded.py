@@ -46,7 +46,7 @@ def read(arguments: argparse.Namespace) -> int:
     """
     from spectap.analysis.summarise import summarise_ledgers
     from spectap.analysis.summary import to_json
-    from spectap.report import csv_rows, markdown, run_view, terminal
+    from spectap.report import csv_rows, run_view, terminal
 
     runs, records = _gather(arguments.files)
     if arguments.csv == "requests":
@@ -63,7 +63,7 @@ def read(arguments: argparse.Namespace) -> int:
     views = [*map(run_view.of_run, runs), *([run_view.of_ledgers(records)] if records else [])]
     for view in views:
         if arguments.markdown:
-            print(markdown.text(view), end="")
+            print(terminal.markdown(view), end="")
             continue
         terminal.show(view, verbose=arguments.verbose)
         print()
@@ -117,7 +117,7 @@ def compare(arguments: argparse.Namespace) -> int:
         raise RunError(f"{new}: is compared with itself")
     from spectap.analysis import compare as comparing
     from spectap.analysis.summary import to_json
-    from spectap.report import markdown, terminal
+    from spectap.report import terminal
     from spectap.report.changes import of_changes
 
     error = arguments.launch_error
@@ -130,7 +130,7 @@ def compare(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(to_json(compared), end="")
     elif arguments.markdown:
-        print(markdown.text(of_changes(compared)), end="")
+        print(terminal.markdown(of_changes(compared)), end="")
     else:
         terminal.show(of_changes(compared))
     return Exit.GATE_FAILED if compared.failed else Exit.DONE

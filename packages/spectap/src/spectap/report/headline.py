@@ -19,7 +19,7 @@ from spectap.analysis.verdicts import Action, Answer, Claim, Comparison
 from spectap.inputs import load_points
 from spectap.inputs.config import Config
 from spectap.inputs.load_points import LoadPoint
-from spectap.report import caveats, phrases, sentences
+from spectap.report import caveats, phrases
 
 _FEW_CASES: Final = 3
 _SPREAD_SECONDS: Final = 600.0
@@ -73,12 +73,12 @@ class _Row:
         if self.faster and not actions.keys() & _CHECKS:
             return f"Take {self.faster} instead."
         if actions.keys() == {Action.KEEP} and any(each.idle for each in self.comparisons):
-            return sentences.action(Action.KEEP, " for the others")
+            return phrases.action(Action.KEEP, " for the others")
         if actions[Action.KEEP_WITH_WAITS]:  # seldom ones come in some test cases by chance
             actions[Action.KEEP_WITH_WAITS] += actions.pop(Action.KEEP, 0)
         total = wording.count(len(self.cells), "test case")
         return " ".join(
-            sentences.action(action, "" if count == len(self.cells) else f" in {count} of {total}")
+            phrases.action(action, "" if count == len(self.cells) else f" in {count} of {total}")
             for action, count in actions.items()
             if action
         )
@@ -231,7 +231,7 @@ def _without_verdict(summary: Summary) -> Iterator[str]:
         for cell, comparison in case.compared:
             if not comparison.speed:
                 at = f" at {cell.load}" if cell.load and summary.loads[1:] else ""
-                places[sentences.verdict(case, cell, summary)].append(f"{case.name}{at}")
+                places[phrases.verdict(case, cell, summary)].append(f"{case.name}{at}")
     for obstacle, lacking in places.items():
         if len(lacking) >= _FEW_CASES:
             lacking = [f"{len(lacking)} measurements"]

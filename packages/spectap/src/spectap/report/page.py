@@ -26,7 +26,6 @@ from spectap.report import (
     published,
     quality,
     run_view,
-    sentences,
     windows,
 )
 from spectap.report.plots import at_load, canvas, over_loads
@@ -77,7 +76,7 @@ def _rendered(template: str, **values: Any) -> str:
         loader=FileSystemLoader(_TEMPLATES), autoescape=True, undefined=StrictUndefined
     )
     environment.filters |= {"unbroken": _unbroken, "short": "{:g}".format}
-    modules = caveats, cells, phrases, published, quality, run_view, sentences, windows, wording
+    modules = caveats, cells, phrases, published, quality, run_view, windows, wording
     environment.globals.update({of.__name__.rpartition(".")[2]: of for of in modules})
     environment.globals["listed_loads"] = load_points.listed
     style = environment.get_template("report.css.j2").render(

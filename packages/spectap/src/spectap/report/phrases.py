@@ -1,18 +1,35 @@
-"""Words for load points, objectives and estimates, shared by the page and the terminal."""
+"""Words for load points, objectives and estimates, and the sentences of a verdict.
+
+A sentence says why there is no verdict, or what a cell shows and what to do.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 from spectap import wording
 from spectap.analysis.cells import limits_of
 from spectap.analysis.estimate import Interval
-from spectap.analysis.summary import Cell, Summary
+from spectap.analysis.summary import Case, Cell, Crossover, Ladder, Summary
+from spectap.analysis.verdicts import Action, Answer, Claim, Finding
 from spectap.inputs import load_points
 from spectap.inputs.config import Config, Objectives
-from spectap.inputs.load_points import LoadPoint
+from spectap.inputs.load_points import FEWEST_ROUNDS, LoadPoint
 
 _FINEST: Final = 3  # decimals of a ratio
+_ACTIONS: Final = {
+    Action.KEEP: "Keep it on",
+    Action.KEEP_FOR_SPEED: "Keep it on only where speed counts more",
+    Action.KEEP_FOR_MONEY: "Keep it on only where money counts more",
+    Action.TURN_OFF: "Turn it off",
+    Action.LEAVE_OFF: "Leave it off",
+    Action.KEEP_WITH_WAITS: "Keep it on only where such waits are acceptable",
+    Action.CHECK_ANSWERS: "Look into its answers first",
+    Action.CHECK_ERRORS: "Look into the errors first",
+    Action.CHECK_QUEUE: "Look into its queue first",
+}
+_SIDES: Final = (Answer.BETTER, Answer.WORSE)
 
 
 @dataclass(frozen=True)
@@ -107,3 +124,136 @@ def objectives(objectives: Objectives) -> str:
     return ", ".join(
         f"p90 of {metric.short} within {limit:g} ms" for metric, limit in limits_of(objectives)
     )
+
+
+def action(action: Action, where: str = "") -> str:
+    """The action in words. ``where`` limits it; it is empty for everywhere."""
+    return f"{_ACTIONS[action]}{where}."
+
+
+def verdict(case: Case, cell: Cell, summary: Summary) -> str:
+    """What a compared cell's figures do not say, and what to do."""
+    assert cell.comparison is not None
+    advice = cell.comparison.verdict.action
+    return f"{details(case, cell, summary)} {action(advice) if advice else ''}".strip()
+
+
+def details(case: Case, cell: Cell, summary: Summary) -> str:
+    """Why a compared cell has no verdict, or what its figures do not say; may be empty."""
+    comparison = cell.comparison
+    assert comparison is not None
+    if comparison.speed is None:
+        return f"No verdict: {_obstacle(cell, case.baseline_of(cell), summary)}"
+    together = "cost" if priced(summary) else "throughput"
+    for name, claim in (("speed", comparison.speed), (together, comparison.cost)):
+        if claim and claim.answer is Answer.UNDECIDED and (power := _power(claim, summary)):
+            return f"In {name}, {power}, four times in five."
+    return ""
+
+
+def crossovers(case: Case, ladder: Ladder, summary: Summary) -> str:
+    """The load at which both variants are equal; empty unless they turn once."""
+    parts = []
+    together = "cost" if priced(summary) else "throughput"
+    for name, field in (("speed", "speed"), (together, "cost")):
+        crossover: Crossover = getattr(ladder, field)
+        rows = [case.cell(ladder.variant, load).comparison for load in ladder.judged]
+        claims = [getattr(row, field) for row in rows]
+        sides = [claim.answer for claim in claims if claim and claim.answer in _SIDES]
+        if crossover.bounded and sum(side is not after for side, after in pairwise(sides)) == 1:
+            # To two digits: it is an estimate between two loads.
+            at, bounds = crossover.point, (crossover.better_up_to, crossover.worse_from)
+            parts.append(f"{name} at about {float(f'{at:.2g}'):g} ({bounds[0]:g} to {bounds[1]:g})")
+    unit = load_unit(ladder.loads)
+    equal = f"{ladder.variant} equals {ladder.baseline} in {' and in '.join(parts)} requests {unit}"
+    return f"{equal}." if parts else ""
+
+
+def of_case(case: Case, summary: Summary) -> tuple[str, ...]:
+    """What the rows of one test case do not say. Variants with the same sentence share it.
+
+    With several loads, each sentence names its load.
+    """
+    texts = [crossovers(case, ladder, summary) for ladder in case.ladders]
+    for cell, comparison in case.compared:
+        subject = f"At {cell.load or 'an unnamed load'}" if summary.loads[1:] else case.name
+        # The headline says why there is no verdict.
+        text = details(case, cell, summary) if comparison.speed else ""
+        texts.append(text and f"{subject}: {text}")
+    return tuple(dict.fromkeys(filter(None, texts)))
+
+
+def _obstacle(cell: Cell, baseline: Cell, summary: Summary) -> str:
+    assert cell.comparison is not None
+    found, sides = cell.comparison.verdict, (baseline, cell)
+    match found.finding:
+        case Finding.NOT_MEASURED:
+            of_sides = [
+                f"no {side.variant} request was recorded" for side in sides if not side.requests
+            ]
+        case Finding.UNFINISHED:
+            of_sides = [
+                f"{(side.expected or 0) - side.missing} of {side.expected} {side.variant} requests "
+                "were recorded"
+                for side in sides
+                if not side.complete
+            ]
+        case Finding.FAILED:
+            of_sides = [
+                f"{side.errors} of {side.requests} {side.variant} requests failed "
+                f"({side.most_frequent_error})"
+                for side in sides
+                if side.unreliable
+            ]
+        case Finding.CLIENT:
+            of_sides = [
+                f"the client was too slow for {side.variant}: what was ready waited for the tap or "
+                f"the driver {wording.percent(side.lag)} % of a request's time on average, so a "
+                "difference may be the client's. Give it more CPU, or ask for less at once"
+                for side in sides
+                if side.slowed
+            ]
+        case Finding.UNCOUNTED:
+            of_sides = [
+                f"no answer of {side.variant} has a count of tokens, and speed is that of tokens"
+                for side in sides
+                if side.countless
+            ]
+        case Finding.UNCONTROLLED:
+            of_sides = [
+                "the variants were measured one after another, and no control load shows what "
+                "changed meanwhile"
+            ]
+        case Finding.SEQUENTIAL:
+            of_sides = [
+                f"{baseline.variant} and {cell.variant} were recorded at different times "
+                f"({100 * (found.shared or 0):.0f} % of the shorter recording overlaps). What "
+                "changed in between may be all that differs. Record both at the same time, or "
+                "measure them with spectap measure, which loads both at once, or by turns with "
+                "--alternate"
+            ]
+        case _:
+            unit = _unit(summary)
+            need = wording.count(FEWEST_ROUNDS, unit)
+            if not summary.configured:
+                need += ", or as many stretches of two waves of requests"
+            of_sides = [
+                f"of {wording.count(found.rounds or 0, unit)}, fewer than {FEWEST_ROUNDS} could be "
+                f"timed on both sides. An interval needs {need}"
+            ]
+    return f"{'; '.join(of_sides)}."
+
+
+def _power(claim: Claim, summary: Summary) -> str:
+    """The differences that this run and a longer one can find."""
+    runs = []
+    if claim.detectable < 1:
+        runs.append(f"like this finds {wording.percent(claim.detectable)} %")
+    if claim.rounds_needed is not None:
+        length = wording.count(claim.rounds_needed, _unit(summary))
+        runs.append(f"of {length} finds {wording.percent(claim.settles)} %")
+    return f"a run {' and one '.join(runs)}" if runs else ""
+
+
+def _unit(summary: Summary) -> str:
+    return "launch" if summary.launches > 1 else "round"

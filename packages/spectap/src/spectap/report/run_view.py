@@ -10,7 +10,7 @@ from spectap.analysis.summarise import summarise_ledgers
 from spectap.analysis.summary import Summary
 from spectap.protocol.text import EndpointType
 from spectap.records.record import Record
-from spectap.report import caveats, cells, headline, phrases, published, quality, sentences, windows
+from spectap.report import caveats, cells, headline, phrases, published, quality, windows
 from spectap.report.results import Results
 from spectap.report.view import Table, View
 
@@ -101,7 +101,7 @@ def _details(summary: Summary) -> Iterator[tuple[Table, tuple[str, ...]]]:
         yield table, ()
     for case in summary.cases:
         # At one load, a sentence begins with the test case.
-        if texts := sentences.of_case(case, summary):
+        if texts := phrases.of_case(case, summary):
             yield Table(case.name * (len(summary.loads) > 1), (), (), ()), texts
 
 
