@@ -2,16 +2,9 @@
 
 import pytest
 
-from spectap.report import page
 from spectap.report.results import Results
 from tests import generated_runs as generated
 from tests.report import runs
-
-
-@pytest.fixture
-def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pages have no figures, which take longer than all else."""
-    monkeypatch.setattr(page, "draw", lambda run: ())
 
 
 @pytest.fixture(scope="session")

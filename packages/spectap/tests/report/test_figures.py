@@ -1,10 +1,8 @@
 """The figures: drawn, legible on either page, left out where there is nothing to draw."""
 
 import itertools
-import re
 from collections.abc import Iterator
 from pathlib import Path
-from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -15,11 +13,9 @@ from matplotlib.text import Text
 from spectap.report import page
 from spectap.report.plots import at_load, canvas, over_loads
 from spectap.report.results import Results
-from spectap.report.view import Figure
 from tests import generated_runs as generated
 from tests.report import runs
 
-OVER_LOADS = ("ratios", "latency", "pareto")
 SD = "#b34700"
 
 
@@ -27,14 +23,6 @@ SD = "#b34700"
 def _styled() -> Iterator[None]:
     with canvas.style():
         yield
-
-
-@pytest.fixture(scope="module")
-def drawings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Figure]:
-    """All of them, really drawn: of one test case at two load points."""
-    folder = tmp_path_factory.mktemp("drawn")
-    run = runs.ladder(folder, {1: 0.8, 8: 4.0}, {}, cases=1)
-    return {drawing.name: drawing for drawing in page.draw(run)}
 
 
 def painted(drawing: Drawing | None) -> tuple[list[Axes], set[str]]:
@@ -73,25 +61,6 @@ def marks(axes: Axes, colour: str, marker: str) -> list[tuple[float, float]]:
         if (line.get_color(), line.get_marker()) == (colour, marker)
         for x, y in np.asarray(line.get_xydata()).tolist()
     ]
-
-
-def test_a_figure_for_each_test_case_and_each_load_point(drawings: dict[str, Figure]) -> None:
-    at = [f"over-time-concurrency-{load}" for load in (1, 8)]
-    assert [*drawings] == ["answer", *(f"{name}-repetition" for name in OVER_LOADS), *at]
-    assert drawings[at[1]].title == "Latency over the run at concurrency 8"
-
-
-def test_svg_takes_every_colour_from_the_page_and_nothing_from_outside(
-    drawings: dict[str, Figure],
-) -> None:
-    identifiers: list[str] = []
-    for drawing in drawings.values():
-        ElementTree.fromstring(drawing.svg)
-        fixed = re.sub(r"var\([^)]*\)", "", drawing.svg)
-        assert not re.search(r"(?:fill|stroke): *(?:#|rgb|black|white)", fixed)
-        assert not re.search(r'(?:href|src)="(?!#)|url\((?!#)|@import|<style', drawing.svg)
-        identifiers += {*re.findall(r'\bid="([^"]+)"', drawing.svg)}
-    assert len(identifiers) == len(set(identifiers))
 
 
 def test_what_cannot_be_drawn_is_left_out(tmp_path: Path) -> None:

@@ -59,20 +59,25 @@ def html(drawn: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def over_loads(ladder: Results) -> str:
-    return page.html(ladder)
+def over_loads(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The page of one test case at two load points, with all figures."""
+    run = runs.ladder(tmp_path_factory.mktemp("drawn"), {1: 0.8, 8: 4.0}, {}, cases=1)
+    return page.html(run, page.draw(run))
 
 
 def test_drawn_again_it_is_the_same_to_the_byte(drawn: Path, html: str) -> None:
     assert page.write_results(results.read(drawn)).read_text(encoding="utf-8") == html
 
 
-def test_a_browser_runs_and_fetches_nothing_for_it(html: str) -> None:
-    for tag, name, value in Structure(html).attributes:
-        assert tag not in {"script", "link", "img", "iframe", "object"}
-        if name in {"src", "href", "xlink:href"}:
-            assert value.startswith("#")
-    assert not re.search(r"@import|url\((?!#)", html)
+def test_a_browser_runs_and_fetches_nothing_for_it(html: str, over_loads: str) -> None:
+    for text in (html, over_loads):
+        for tag, name, value in Structure(text).attributes:
+            assert tag not in {"script", "link", "img", "iframe", "object"}
+            if name in {"src", "href", "xlink:href"}:
+                assert value.startswith("#")
+        assert not re.search(r"@import|url\((?!#)", text)
+        assert text.count("<style") == 1, "figures take every colour from the page"
+        assert not re.search(r"(?:fill|stroke): *(?:#|rgb|black|white)", text)
     policy = html.index('<meta http-equiv="Content-Security-Policy" content="')
     assert policy < html.index("<title>")
     assert html[policy:].split('"')[3].split("; ") == [
@@ -91,6 +96,18 @@ def test_links_have_targets_and_identifiers_are_unique(html: str, over_loads: st
         for _, name, value in attributes:
             if name in ("href", "aria-labelledby"):
                 assert value.removeprefix("#") in identifiers
+
+
+def test_there_is_a_figure_for_each_test_case_and_each_load_point(over_loads: str) -> None:
+    labels = [value for _, name, value in Structure(over_loads).attributes if name == "aria-label"]
+    assert [label.partition(".")[0] for label in labels] == [
+        "Speed of a request over the load",
+        "Speed-up over the load",
+        "Latency over the load",
+        "Throughput against decoding speed",
+        "Latency over the run at concurrency 1",
+        "Latency over the run at concurrency 8",
+    ]
 
 
 def test_a_reader_hears_what_figures_and_tables_are(html: str) -> None:
@@ -126,7 +143,6 @@ def test_a_long_name_is_read_once(text: str) -> None:
     assert time.process_time() - before < 1
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_what_all_variants_lack_is_said_once(tmp_path: Path) -> None:
     variants = [generated.ARTICLE[0]] + [
         {**generated.ARTICLE[1], "name": f"k{window}", "window": window} for window in range(2, 8)
@@ -139,7 +155,6 @@ def test_what_all_variants_lack_is_said_once(tmp_path: Path) -> None:
     assert "No verdict on 18 measurements: " in visible(text)
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_the_server_s_own_count_stands_beside_the_ledger_s(tmp_path: Path) -> None:
     folder = generated.write(tmp_path, CONFIG, LINES)
     turn = ("SD", "counting", 1)
@@ -171,7 +186,6 @@ def test_the_server_s_own_count_stands_beside_the_ledger_s(tmp_path: Path) -> No
     assert greedily in section(text, "greedy")
 
 
-@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize(
     ("names", "first", "said"),
     [

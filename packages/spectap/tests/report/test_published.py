@@ -72,7 +72,6 @@ def test_a_ratio_is_the_measured_figure_by_the_published_one(tmp_path: Path, rou
             assert value == pytest.approx(known, rel=0.005)
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_it_stands_in_both_forms_and_decides_nothing(tmp_path: Path) -> None:
     plain = runs.read(tmp_path / "plain", CONFIG)
     run = runs.read(tmp_path / "published", CONFIG | {"published": [PUBLISHED]})

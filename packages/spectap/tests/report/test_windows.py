@@ -21,7 +21,6 @@ def by_variant(table: Windows) -> dict[str, Window]:
     return {window.variant: window for window in table.measured}
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_it_stands_in_both_forms_and_in_a_command_of_its_own(sweep: Results) -> None:
     (table,) = (table for table, _ in run_view.of_run(sweep).details if "windows" in table.title)
     fastest = sweep.summary.windows[0].measured[0]
