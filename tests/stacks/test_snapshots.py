@@ -1,9 +1,11 @@
 """Whole templates. Dashboards have snapshots of their own, and manifests those of tests/charts."""
 
+from typing import Any
+
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from tests.matrix import LADDER, SWEEP
+from tests.matrix import IN_A_CLUSTER, IN_A_VPC, LADDER, SWEEP
 from tests.snapshots import TemplateSnapshot, digest, laid_out, readable
 from tests.synthesis import Of, Synthesised
 
@@ -16,11 +18,27 @@ ELSEWHERE = {
 
 @pytest.mark.parametrize("stack", STACKS)
 def test_template(stack: str, synthesised: Synthesised, snapshot: SnapshotAssertion) -> None:
-    template = synthesised.template(stack)
+    assert shown(synthesised.template(stack)) == snapshot(extension_class=TemplateSnapshot)
+
+
+@pytest.mark.parametrize(
+    ("name", "stack"),
+    [(name, stack) for name in (IN_A_CLUSTER, IN_A_VPC) for stack in ("cluster", "trainium")],
+    ids=["cluster-cluster", "cluster-trainium", "vpc-cluster", "vpc-trainium"],
+)
+def test_template_in_what_exists(
+    name: str, stack: str, of_matrix: Of, snapshot: SnapshotAssertion
+) -> None:
+    """A cluster or a VPC of others, and what is made there."""
+    template = shown(of_matrix(name).template(stack))
+    assert template == snapshot(extension_class=TemplateSnapshot)
+
+
+def shown(template: dict[str, Any]) -> Any:
     for resource in template["Resources"].values():
         properties = resource.get("Properties", {})
         properties |= {name: ELSEWHERE[name] for name in properties.keys() & ELSEWHERE.keys()}
-    assert readable(template) == snapshot(extension_class=TemplateSnapshot)
+    return readable(template)
 
 
 @pytest.mark.parametrize("name", ["article", LADDER, SWEEP], ids=["article", "ladder", "sweep"])
