@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import pytest
 from ruamel.yaml import YAML
+from syrupy.assertion import SnapshotAssertion
 
 from experiment.__main__ import main
 from experiment.add_model import add_model
@@ -15,6 +16,7 @@ from experiment.fields import ExperimentError
 from experiment.known_models import KNOWN_MODELS, Architecture
 from experiment.loader import parse
 from tests.experiment.files import ARTICLE_TEXT
+from tests.snapshots import TextSnapshot
 
 
 def decoder(
@@ -138,48 +140,37 @@ AVIBE: Final = {"architectures": ["LlamaForCausalLMEagle3"], "num_hidden_layers"
 """AvitoTech/avibe-eagle: a head with the target's layers."""
 
 
-@pytest.mark.parametrize(
-    ("config", "expected"),
-    [
-        ({"model_type": "eagle", "model": EAGLE}, {"kind": "eagle-head", "layers": 1}),
-        (EAGLE3 | AVIBE, {"kind": "eagle3-head", "layers": 1, "norm_before_residual": False}),
-        (
-            DFLASH | {"block_size": None, "dflash_config": {"block_size": 10}},
-            {"kind": "dflash-draft", "layers": 5, "drafts": 9},
-        ),
-        (EAGLE, {"norm_before_residual": None}),
-        # A verifier may be a path.
-        (verified_by("meta-llama/Llama-3.1-8B"), {"trained_for": "meta-llama/Llama-3.1-8B"}),
-        (verified_by("/model/from_s3"), {"trained_for": None}),
-    ],
-)
-def test_heads_that_look_alike_are_told_apart(
-    tmp_path: Path, config: dict[str, Any], expected: dict[str, Any]
-) -> None:
-    read = printed(checkpoint(tmp_path, config))
-    assert {field: read.get(field) for field in expected} == expected
+CONFIGS: Final[dict[str, dict[str, Any]]] = {
+    "EAGLE within a model": {"model_type": "eagle", "model": EAGLE},
+    "a head with the target's layers": EAGLE3 | AVIBE,
+    "DFlash of ten": DFLASH | {"block_size": None, "dflash_config": {"block_size": 10}},
+    "EAGLE": EAGLE,
+    "speculators": verified_by("meta-llama/Llama-3.1-8B"),
+    "speculators, verified by a path": verified_by("/model/from_s3"),
+}
+REFUSED: Final[dict[str, dict[str, Any]]] = {
+    "experts": {"model_type": "qwen3_moe", "num_experts": 128},
+    "another family": {"model_type": "gpt"},
+    "no language model": {"architectures": ["Qwen3ForSequenceClassification"]},
+    "quantized": {"quantization_config": {"bits": 4}},
+    "no size": {"hidden_size": True},
+    "Medusa": {"medusa_num_heads": 5},
+    "a newer DFlash": {"architectures": ["DFlash2Model"], "dflash_config": {"a": 1}},
+    "another speculator": {"speculators_config": {"algorithm": ["x"]}},
+    "a word for a flag": SPECULATORS | {"norm_before_residual": "yes"},
+}
+"""What makes of a Qwen3 a model that no experiment can use."""
 
 
-@pytest.mark.parametrize(
-    ("change", "field", "word"),
-    [
-        ({"model_type": "qwen3_moe", "num_experts": 128}, "model_type", "mixture of experts"),
-        ({"model_type": "gpt"}, "model_type", "llama, qwen2, qwen3"),
-        ({"architectures": ["Qwen3ForSequenceClassification"]}, "architectures", "ForCausalLM"),
-        ({"quantization_config": {"bits": 4}}, "is quantized", "16 bits"),
-        ({"hidden_size": True}, "hidden_size", "positive integer"),
-        ({"medusa_num_heads": 5}, "has Medusa heads", "copy the target"),
-        ({"architectures": ["DFlash2Model"], "dflash_config": {"a": 1}}, "architectures", "DFlash"),
-        ({"speculators_config": {"algorithm": ["x"]}}, "speculators_config.algorithm", "dflash"),
-        (SPECULATORS | {"norm_before_residual": "yes"}, "norm_before_residual", "true or false"),
-    ],
-)
-def test_a_model_that_no_experiment_can_use_is_refused(
-    tmp_path: Path, change: dict[str, Any], field: str, word: str
+def test_heads_that_look_alike_are_told_apart_and_what_is_of_no_use_is_refused(
+    tmp_path: Path, snapshot: SnapshotAssertion
 ) -> None:
-    why = refused(checkpoint(tmp_path, QWEN3_32B | change))
-    assert why.startswith(field)
-    assert word in why
+    lines = list[str]()
+    for name, config in CONFIGS.items():
+        lines += [name, add_model(checkpoint(tmp_path, config)).replace(str(tmp_path), "FOLDER")]
+    for name, change in REFUSED.items():
+        lines += [name, f"    {refused(checkpoint(tmp_path, QWEN3_32B | change))}"]
+    assert "\n".join([*lines, ""]) == snapshot(extension_class=TextSnapshot)
 
 
 def test_the_command_prints_several_and_ends_with_1_if_one_is_refused(

@@ -24,6 +24,16 @@ SERVICES = {
 MEASURED = {name: text.encode() for name, text in SERVICES.items() if name != "report.html"}
 
 
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder that commands are called in, where no page is drawn."""
+    folder = tmp_path / "home"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(results, "draw", lambda folder: "")
+    return folder
+
+
 def put(aws: FakeAws, run: str, files: dict[str, str]) -> None:
     for name, text in files.items():
         conftest.put(aws, f"results/{run}/{name}", body=text)
@@ -78,21 +88,15 @@ def test_a_run_of_indexes_is_complete_when_none_is_missing(
 
 
 def test_several_runs_are_listed_and_one_is_named(
-    aws: FakeAws,
-    deployment: Deployment,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    aws: FakeAws, deployment: Deployment, home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     put(aws, "aaaa-1", SERVICES)
     put(aws, "aabb-2", {"config.json": CONFIG})
     assert results.show(deployment, None) == 0
     listed = capsys.readouterr().out
     assert re.search(r"aaaa-1 .* UTC +complete\n.*aabb-2 .* UTC +not complete\n", listed)
-    assert not (tmp_path / "results").exists()
+    assert not (home / "results").exists()
 
-    monkeypatch.setattr(results, "draw", lambda folder: "")
     assert results.show(deployment, "aabb") == 0
     assert "This run is not complete" in capsys.readouterr().out
     with pytest.raises(DeploymentError, match="several runs begin so: aaaa-1, aabb-2"):
@@ -134,16 +138,8 @@ HOSTILE = ("`touch ran`", "$(shell touch ran)", "a\n::error::forged\x1b[2J", "-r
 
 
 def test_a_key_that_names_no_file_of_a_run_is_refused_in_one_line(
-    aws: FakeAws,
-    deployment: Deployment,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    aws: FakeAws, deployment: Deployment, home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    home = tmp_path / "home"
-    home.mkdir()
-    monkeypatch.chdir(home)
-    monkeypatch.setattr(results, "draw", lambda folder: "")
     # On some file systems Report.html is report.html.
     pages = ("Report.html", "index.html", "x.svg", ".envrc", "llmperf/.env/a.json", "Summary.json")
     put(aws, "run-1", SERVICES | dict.fromkeys(("../../outside", "a\x1b[2J/\n", *pages), "x"))
