@@ -1,4 +1,5 @@
-"""Why a pod is not ready, in the words of the scheduler and of kubelets, and its logs.
+"""Why a pod is not ready, in the words of the scheduler and of kubelets, its logs, and what is said
+of a compiler's error in them.
 
 What kubelets write is modelled on Kubernetes 1.35.4. ``tests/cluster`` asks a real scheduler.
 """
@@ -11,7 +12,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from operations import pods
 from operations.account import Deployment, DeploymentError
-from operations.pods import why, working
+from operations.pods import meaning, why, working
 from tests.operations import api as kube
 from tests.operations.api import RUNNING, Objects, container, ended, event, typed_pod
 from tests.operations.conftest import with_cluster
@@ -85,6 +86,34 @@ CASES: Final[dict[str, tuple[V1Pod, list[CoreV1Event], str]]] = {
 def test_what_is_on_a_node_says_how_its_container_is(snapshot: SnapshotAssertion) -> None:
     reasons = (filled(f"{name}: {why(*case)}") for name, case in CASES.items())
     assert "\n".join([*reasons, ""]) == snapshot(extension_class=TextSnapshot)
+
+
+RANKS: Final = "ERROR [multiproc_executor.py:962] Traceback (most recent call last):\n" * 60
+# After reports: vllm-neuron b3a5a71f (README.md of Qwen3.5), aws-neuron-sdk 706, 1222 and 1369.
+LOGS: Final = {
+    "HBM": "[NCC_EVRF009] Size of total input and output tensors exceeds HBM limit of TRN2 [...] "
+    "Needed 27,029,780,748 bytes (25 GB) vs. available 25,769,803,776 bytes (24 GB)\n" + RANKS,
+    "activations": "ERROR: [NCC_EOOM002] The combined memory needed\n",
+    "level": "[NCC_IINAR001] ISA validation failed: Copy;\n"
+    "inst failed assertion check: 'start_addr_active_channels'\n" + RANKS,
+    "barrier": "RuntimeError: neuronx-cc compilation failed with 70. Check compiler logs.\n"
+    '  File "vllm_neuron/parallel/neuron_parallel_state.py", line 1318, in tp_barrier\n'
+    "RuntimeError: [gloo/transport/tcp/pair.cc:547] Connection closed by peer\n",
+    "host": "INFO:Neuron:generating HLO: context_encoding_model\nKilled\n",
+    "host, by the trace": "RuntimeError: neuronx-cc failed with -9\n",
+    "host, of the plugin": "RuntimeError: neuronx-cc compilation failed with -9. "
+    "Check compiler logs.\n",
+    "host, by bash": "compile.sh: line 12: 41 Killed                  inference_demo run\n",
+    "crash of NxDI": "Command '['neuronx-cc', 'compile']' returned non-zero exit status 70.\n",
+    "defect": "[NCC_INLA001] Unhandled exception\nneuronx-cc compilation failed with 70.\n",
+    "load": "Failure: NRT_RESOURCE in nrt_load()\n",
+    "another": "nrt_init failed; the watchdog: Killed 3 workers\n",
+}
+
+
+def test_the_most_telling_error_has_its_meaning(snapshot: SnapshotAssertion) -> None:
+    meanings = (filled(f"{name}: {meaning(text)}") for name, text in LOGS.items())
+    assert "\n".join([*meanings, ""]) == snapshot(extension_class=TextSnapshot)
 
 
 def test_what_is_ready_or_has_ended_well_has_no_reason() -> None:

@@ -6,10 +6,16 @@ Each would find a mistake that is made on purpose.
 import secrets
 import string
 import subprocess
+from itertools import chain
 from pathlib import Path
 
+import kubernetes_validate
+
+from stacks.cluster import KUBERNETES_VERSION
 from tests.scan.conftest import CARELESS, SCANNED
 from tests.scan.scanners import ROOT, Record, gitleaks, kube_score, line
+from tests.stacks.lint import findings
+from tests.synthesis import Synthesised
 
 
 def careless(record: Record) -> bool:
@@ -18,6 +24,13 @@ def careless(record: Record) -> bool:
 
 def failed(record: Record) -> bool:
     return bool(record["check_result"]["result"] == "FAILED")
+
+
+def test_linters_find_nothing_in_any_experiment_of_the_matrix(every: Synthesised) -> None:
+    """``make test`` asks two of them. A finding of cdk-nag fails the synthesis."""
+    assert findings(every) == []
+    for manifest in chain.from_iterable(every.manifests.values()):
+        kubernetes_validate.validate(manifest, KUBERNETES_VERSION, strict=True)
 
 
 def test_checkov_finds_nothing(checked: list[Record]) -> None:
