@@ -115,8 +115,8 @@ models = st.builds(
 @settings(max_examples=40)
 @given(
     drafts=st.none() | st.lists(models, min_size=1, max_size=4, unique=True),
-    windows=st.lists(st.integers(1, 15), min_size=1, max_size=4, unique=True),
-    batches=st.none() | st.lists(st.integers(1, 256), min_size=1, max_size=3, unique=True),
+    windows=st.lists(st.integers(1, 15), min_size=1, max_size=2, unique=True),
+    batches=st.none() | st.lists(st.integers(1, 256), min_size=1, max_size=2, unique=True),
 )
 def test_names_of_a_sweep_fit_and_are_distinct_whatever_the_case(
     drafts: list[Model] | None, windows: list[int], batches: list[int] | None
