@@ -40,19 +40,6 @@ def interrupted_once_asked(operator: Operator, size: int, action: Callable[[], N
     operator.aws.boundary = lambda _: None
 
 
-def test_a_stop_soon_after_a_start_leaves_no_node(operator: Operator) -> None:
-    """Auto Scaling still has a size of 0 when the nodes are stopped."""
-    trainium = operator.group(Kind.TRAINIUM)
-    interrupted_once_asked(operator, 1, lambda: operator.start(Kind.TRAINIUM))
-    assert (trainium.desired, trainium.scaled) == (1, 0)
-
-    operator.stop()
-
-    operator.aws.check()
-    operator.aws.clock.advance(HOUR)
-    assert (trainium.scaled, trainium.nodes) == (0, [])
-
-
 @pytest.mark.parametrize("kind", Kind)
 def test_the_guard_takes_all_nodes_for_as_long_as_the_group_exists(
     operator: Operator, kind: Kind
