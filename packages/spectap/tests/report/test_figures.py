@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Drawing
 from matplotlib.text import Text
@@ -21,7 +22,7 @@ SD = "#b34700"
 
 @pytest.fixture(autouse=True)
 def _styled() -> Iterator[None]:
-    with canvas.style():
+    with rc_context(canvas.STYLE):
         yield
 
 

@@ -23,7 +23,7 @@ from spectap.inputs.load_points import Load
 from spectap.load.driver import Driver
 from spectap.loop_lag import Lag
 from spectap.names import CONTROL, LEDGER, PROGRESS, Engine
-from spectap.records.journal import Journal
+from spectap.records.journal import Journal, read_json
 from spectap.records.ledger import last_attempts, read_ledger
 from spectap.records.record import Record
 from spectap.run.folder import Shipper
@@ -153,8 +153,9 @@ async def test_a_run_from_end_to_end(tmp_path: Path, capsys: pytest.CaptureFixtu
         events = [event for turn in turns for event in ("upload", "publish {} {}".format(*turn))]
         assert setup.events == [*events, "upload"]
         assert read_ledger(setup.bucket.target / LEDGER) == records
-        divergences = greedy.read(setup.bucket.target)
-        assert [(d.case, d.first) for d in divergences] == [
+        path = setup.bucket.target / greedy.DIVERGENCE
+        divergences = read_json(path, tuple[greedy.Divergence, ...])
+        assert [(d.case, d.first) for d in divergences or ()] == [
             (case, None) for case in ("counting", "sonnets") for _ in names[1:]
         ]
         assert len(setup.base.sent) == len(records) / 3 + 2

@@ -9,7 +9,6 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -20,7 +19,6 @@ from spectap.endpoint.health import content, open_session
 from spectap.inputs.config import Config, TestCase
 from spectap.inputs.prompt import Prompt
 from spectap.protocol import events, text
-from spectap.records.journal import read_json
 
 DIVERGENCE: Final = "divergence.json"
 
@@ -81,11 +79,6 @@ async def compare(
                 if answer is not None and other is not None:
                     divergences.append(_compared(name, case.name, answer, other))
     return divergences
-
-
-def read(folder: Path) -> tuple[Divergence, ...]:
-    """Reads ``divergence.json`` of a run; nothing without such a file. Raises JournalError."""
-    return read_json(folder / DIVERGENCE, tuple[Divergence, ...]) or ()
 
 
 def _body(config: Config, case: TestCase, prompts: Sequence[Prompt]) -> dict[str, Any]:

@@ -110,7 +110,9 @@ class Driver:
             shortage = limits.short_of_files(error)
             raise LoadError(limits.SHORTAGE if shortage else str(error)) from None
         finally:
-            _mask(results)
+            for path in results.iterdir():  # a server may repeat a key, and llmperf masks none
+                written = path.read_bytes().decode("latin-1")
+                path.write_bytes(access.masked(written).encode("latin-1"))
         if status is None:
             raise LoadError(f"{name} did not end and was stopped")
         if status != 0:
@@ -131,13 +133,6 @@ def _builtin(scratch: Path, case: TestCase, prompts: Sequence[Prompt]) -> list[s
         return command
     (scratch / option).write_text(text, encoding="utf-8")
     return [*command, f"--{option}", str(scratch / option)]
-
-
-def _mask(folder: Path) -> None:
-    """Removes keys that a server repeated from a driver's files. llmperf masks none."""
-    for path in folder.iterdir():
-        text = path.read_bytes().decode("latin-1")
-        path.write_bytes(access.masked(text).encode("latin-1"))
 
 
 async def _execute(

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
+from matplotlib import rc_context
 from matplotlib.figure import Figure as Drawing
 
 from spectap import metrics, wording
@@ -109,7 +110,7 @@ def _variables(colours: Mapping[str, str]) -> Markup:
 
 def draw(run: Results) -> tuple[Figure, ...]:
     """Draws every figure that the run has values for, in the report's order."""
-    with canvas.style():
+    with rc_context(canvas.STYLE):
         return tuple(
             replace(figure, svg=canvas.svg(drawing, figure))
             for figure, drawing in _figures(run)

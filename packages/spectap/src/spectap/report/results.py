@@ -13,9 +13,9 @@ from spectap.analysis import crosscheck, grouping
 from spectap.analysis.crosscheck import Check
 from spectap.analysis.summarise import summarise
 from spectap.analysis.summary import Summary
-from spectap.endpoint import counters, greedy
+from spectap.endpoint import counters
 from spectap.endpoint.counters import COUNTERS
-from spectap.endpoint.greedy import Divergence
+from spectap.endpoint.greedy import DIVERGENCE, Divergence
 from spectap.inputs import config as configuration
 from spectap.inputs.config import Config
 from spectap.names import ANSWERS, CONFIG, LEDGER, LLMPERF
@@ -101,7 +101,7 @@ def read(folder: Path) -> Results:
         checks=checks,
         divergences=tuple(
             divergence
-            for divergence in greedy.read(folder)
+            for divergence in journal.read_json(folder / DIVERGENCE, tuple[Divergence, ...]) or ()
             if (divergence.case, divergence.variant) in cells
         ),
         ledger=tuple(ledger),

@@ -24,8 +24,10 @@ def table(summary: Summary) -> Table:
         labels = (windows.prompts, phrases.short_load(windows.load), window.variant)
         speed = phrases.speed(window.speed)
         steps = "" if window.tokens_per_step is None else f"{window.tokens_per_step:.2f}"
+        # Qwen3-1.7B of "Qwen/Qwen3-1.7B @ revision"; the mode where there is no draft model
+        draft = (window.draft or "").partition("@")[0].strip().rpartition("/")[2]
         values = (
-            (_draft(window), "" if window.window is None else f"{window.window}"),
+            (draft or window.mode or "", "" if window.window is None else f"{window.window}"),
             (steps,),
             (speed.figure, speed.bounds),
             ("yes" if window.near else "",),
@@ -80,8 +82,3 @@ def _measure_next(windows: Windows) -> Iterator[str]:
         yield f"Measure a window wider than {best.window}: it is the widest, and the best {where}."
     if any(each.near for each in windows.measured if each.window is None):
         yield f"Measure more rounds: {best.variant} may be no faster than the baseline {where}."
-
-
-def _draft(window: Window) -> str:
-    """``Qwen3-1.7B`` of ``Qwen/Qwen3-1.7B @ revision``; the mode where there is no draft model."""
-    return (window.draft or "").partition("@")[0].strip().rpartition("/")[2] or window.mode or ""

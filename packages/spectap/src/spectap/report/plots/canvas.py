@@ -8,10 +8,8 @@ import html
 import io
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
 from typing import Any, Final, Literal
 
-import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Drawing
 from matplotlib.lines import Line2D
@@ -47,7 +45,7 @@ _MARGINS: Final = 70  # points for the axis and the legend
 _IN_A_ROW: Final = 3  # names of a legend
 _TICKS: Final = (0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 4, 5, 7, 10)
 _CLOSE_TICKS: Final = (0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.3, 1.4, 1.5)
-_STYLE: Final[Any] = {
+STYLE: Final[Any] = {
     "axes.axisbelow": True,
     "axes.edgecolor": RULE,
     "axes.facecolor": "none",
@@ -77,10 +75,6 @@ _FONTS: Final = re.compile(r"'DejaVu Sans'[^;\"]*")
 _HEAD: Final = re.compile(r"<metadata>.*?</metadata>|<style.*?</style>", re.DOTALL)
 _OPENING: Final = re.compile(r"<svg [^>]*?(viewBox=\S+ \S+ \S+ \S+ xmlns=)")
 _IDENTIFIER: Final = re.compile(r'(\bid="|href="#|url\(#)')
-
-
-def style() -> AbstractContextManager[None]:
-    return mpl.rc_context(_STYLE)
 
 
 def panels(rows: int, columns: int, height: float, **shared: Any) -> tuple[Drawing, Any]:
