@@ -60,10 +60,11 @@ def problems(aws: FakeAws, deployment: Deployment) -> list[Finding]:
 
 
 def told(finding: Finding) -> Iterator[str]:
-    """What a table has of it, but for dates, in short lines."""
+    """What a table has of it, but for times, in short lines."""
     row = f"{finding.status} {finding.subject}: {finding.text}"
     for text in (row, *([f"-> {finding.remedy}"] if finding.remedy else [])):
-        yield filled(re.sub(r"\d{4}-\d\d-\d\d( \d\d:\d\d)?", "DATE", text), "  ")
+        undated = re.sub(r"\d{4}-\d\d-\d\d( \d\d:\d\d)?", "DATE", text)
+        yield filled(re.sub(r"[\d.]+ hours left", "HOURS left", undated), "  ")
 
 
 def is_found(aws: FakeAws, deployment: Deployment, words: str, remedy: str) -> None:
@@ -144,7 +145,7 @@ FAULTS: Final[dict[str, tuple[dict[str, Any], dict[str, Any]]]] = {
     "block that ends": (BOUGHT, reserved(0.5)),
     "block in use": (BOUGHT, reserved(AvailableInstanceCount=0)),
     "block to come": (BOUGHT, reserved(State="scheduled", AvailableInstanceCount=0)),
-    "short block": (BOUGHT, reserved(2 + 40 / 60)),
+    "short block": (BOUGHT, reserved(2.75)),
 }
 
 
