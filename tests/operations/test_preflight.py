@@ -64,7 +64,7 @@ def told(finding: Finding) -> Iterator[str]:
     row = f"{finding.status} {finding.subject}: {finding.text}"
     for text in (row, *([f"-> {finding.remedy}"] if finding.remedy else [])):
         undated = re.sub(r"\d{4}-\d\d-\d\d( \d\d:\d\d)?", "DATE", text)
-        yield filled(re.sub(r"[\d.]+ hours left", "HOURS left", undated), "  ")
+        yield filled(re.sub(r"[\d.]+ (hours left|days ago)", r"N \1", undated), "  ")
 
 
 def is_found(aws: FakeAws, deployment: Deployment, words: str, remedy: str) -> None:
