@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from spectap.analysis.summarise import summarise_ledgers
 from spectap.report import headline, page, run_view, terminal
 from spectap.report.results import Results
 from tests import generated_runs as generated
@@ -94,8 +95,8 @@ def test_a_lagging_load_and_a_missing_verdict(tmp_path: Path, snapshot: Snapshot
 
 
 def test_ledgers_without_a_configuration(comparison: Results, snapshot: SnapshotAssertion) -> None:
-    assert terminal.text(run_view.of_ledgers(comparison.ledger), 120) == snapshot
-    assert run_view.of_ledgers([]).title.startswith("There is no request")
+    assert terminal.text(run_view.of_ledgers(summarise_ledgers(comparison.ledger)), 120) == snapshot
+    assert run_view.of_ledgers(summarise_ledgers([])).title.startswith("There is no request")
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,7 @@ from spectap.wording import printable
 if TYPE_CHECKING:
     from spectap.analysis.changes import Run
     from spectap.report.results import Results
+    from spectap.report.view import View
 
 
 def read(arguments: argparse.Namespace) -> int:
@@ -45,28 +46,23 @@ def read(arguments: argparse.Namespace) -> int:
     gets the table of that run. All other ledgers are read together, as if they were one.
     """
     from spectap.analysis.summarise import summarise_ledgers
-    from spectap.analysis.summary import to_json
-    from spectap.report import csv_rows, run_view, terminal
+    from spectap.report import csv_rows, run_view
 
     runs, records = _gather(arguments.files)
     if arguments.csv == "requests":
         csv_rows.show(csv_rows.of_requests(chain(*(run.ledger for run in runs), records)))
         return Exit.DONE
-    if arguments.csv or arguments.json:
-        summaries = [run.summary for run in runs]
-        summaries += [summarise_ledgers(records)] if records else []
-        if arguments.csv:
-            csv_rows.show(csv_rows.of_cells(summaries))
-        else:
-            print(*map(to_json, summaries), sep="", end="")
+    shown = [(run.summary, run_view.of_run(run)) for run in runs]
+    if records:
+        of_ledgers = summarise_ledgers(records)
+        shown.append((of_ledgers, run_view.of_ledgers(of_ledgers)))
+    if arguments.csv:
+        csv_rows.show(csv_rows.of_cells(summary for summary, _ in shown))
         return Exit.DONE
-    views = [*map(run_view.of_run, runs), *([run_view.of_ledgers(records)] if records else [])]
-    for view in views:
-        if arguments.markdown:
-            print(terminal.markdown(view), end="")
-            continue
-        terminal.show(view, verbose=arguments.verbose)
-        print()
+    for summary, view in shown:
+        _show(arguments, summary, view)
+        if not (arguments.json or arguments.markdown):
+            print()
     return Exit.DONE
 
 
@@ -89,18 +85,15 @@ def advise(arguments: argparse.Namespace) -> int:
 
     RUN is the folder of a run, or its name in results/. A run of one window has nothing to compare.
     """
-    from spectap.analysis.summary import to_json
-    from spectap.report import results, terminal, windows
+    from spectap.report import results, windows
 
     _refuse_jobs(arguments.run)
     run = results.read(arguments.run)
     if not run.summary.windows:
         few = "fewer than two windows were measured, so there are none to compare"
         raise RunError(f"{run.folder}: {few}")
-    if arguments.json:
-        print(to_json({"run": run.summary.run, "windows": run.summary.windows}), end="")
-    else:
-        terminal.show(windows.view(run))
+    content = {"run": run.summary.run, "windows": run.summary.windows}
+    _show(arguments, content, windows.view(run))
     return Exit.DONE
 
 
@@ -116,8 +109,6 @@ def compare(arguments: argparse.Namespace) -> int:
     if old.resolve() == new.resolve():
         raise RunError(f"{new}: is compared with itself")
     from spectap.analysis import compare as comparing
-    from spectap.analysis.summary import to_json
-    from spectap.report import terminal
     from spectap.report.changes import of_changes
 
     error = arguments.launch_error
@@ -127,12 +118,7 @@ def compare(arguments: argparse.Namespace) -> int:
         arguments.fail_below,
         comparing.LAUNCH_ERROR if error is None else error,
     )
-    if arguments.json:
-        print(to_json(compared), end="")
-    elif arguments.markdown:
-        print(terminal.markdown(of_changes(compared)), end="")
-    else:
-        terminal.show(of_changes(compared))
+    _show(arguments, compared, of_changes(compared))
     return Exit.GATE_FAILED if compared.failed else Exit.DONE
 
 
@@ -146,6 +132,20 @@ def merge(arguments: argparse.Namespace) -> int:
     if not folder.is_dir():
         raise RunError(f"{folder}: there is no such folder")
     return 0 if merge_folder(folder).complete else 1
+
+
+def _show(arguments: argparse.Namespace, content: object, view: View) -> None:
+    """Prints a result as JSON, as Markdown or for a terminal, of which a command may lack two."""
+    from spectap.analysis.summary import to_json
+    from spectap.report import terminal
+
+    given = vars(arguments)
+    if given["json"]:
+        print(to_json(content), end="")
+    elif given.get("markdown"):
+        print(terminal.markdown(view), end="")
+    else:
+        terminal.show(view, verbose=given.get("verbose", False))
 
 
 def _add_advise_options(parser: argparse.ArgumentParser) -> None:

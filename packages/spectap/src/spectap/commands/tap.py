@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import time
+from collections import Counter
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
@@ -64,9 +65,10 @@ def tap(arguments: argparse.Namespace) -> int:
             failure = asyncio.run(_serve(arguments, session, journal))
         if records := [record for record in read_ledger(path) if record.run == session]:
             # Imported here: numpy takes a while, and clients wait for the URL.
+            from spectap.analysis.summarise import summarise_ledgers
             from spectap.report import run_view, terminal
 
-            terminal.show(run_view.of_ledgers(records))
+            terminal.show(run_view.of_ledgers(summarise_ledgers(records)))
         else:
             print("no completion was recorded")
     finally:
@@ -85,19 +87,17 @@ COMMAND: Final = Command(tap, _add_options)
 async def _serve(arguments: argparse.Namespace, session: str, journal: Journal) -> OSError | None:
     """Serves until a signal ends it; returns the ledger's failure, if there was one."""
     ended = asyncio.Event()
-    requests = errors = 0
+    passed = Counter[bool]()  # by success
 
     def note(record: Record) -> None:
-        nonlocal requests, errors
-        requests += 1
-        errors += not record.succeeded
+        passed[record.succeeded] += 1
         monitor.note(record)
 
     def counts() -> str:
         problem = f"ledger: {server.failure.strerror}; " if server.failure is not None else ""
         return (
-            f"{problem}{wording.count(requests, 'request')}, {server.in_flight} in flight, "
-            f"{wording.count(errors, 'error')}"
+            f"{problem}{wording.count(passed.total(), 'request')}, {server.in_flight} in flight, "
+            f"{wording.count(passed[False], 'error')}"
         )
 
     for by in (signal.SIGINT, signal.SIGTERM):

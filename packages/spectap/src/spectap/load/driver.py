@@ -87,9 +87,9 @@ class Driver:
                     command += ["--answers", str(answers)]
                 if point.open:
                     command += ["--rate", str(point.rate)]
-                extra = {"PYTHONPATH": str(Path(spectap.__file__).parents[1])}
                 # The tap is on loopback, without TLS: loading certificates is a fifth of the start.
-                extra |= {"SSL_CERT_FILE": os.devnull}
+                package = str(Path(spectap.__file__).parents[1])
+                extra = {"PYTHONPATH": package, "SSL_CERT_FILE": os.devnull}
             else:
                 name, until = llmperf.NAME, None  # and Ray's processes would hold the pipe
                 command = installation.private_copy(scratch, case.line)

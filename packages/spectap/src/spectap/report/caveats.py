@@ -233,23 +233,21 @@ def of_cells(cells: Sequence[Cell]) -> Iterator[str]:
     by_variant: dict[str, list[Cell]] = {}
     for cell in cells:
         by_variant.setdefault(cell.variant, []).append(cell)
-    names_of: dict[tuple[str, str], list[str]] = {}
+    names_of: dict[str, list[str]] = {}
     for name, of_variant in by_variant.items():
         failed = [cell for cell in of_variant if cell.errors]
         again = [cell for cell in of_variant if cell.repeated_errors]
         errors, requests = (sum(getattr(c, n) for c in failed) for n in ("errors", "requests"))
         repeated = wording.count(sum(cell.repeated_errors for cell in again), f"{name} request")
-        for before, after, of_clause in (
-            ("", " requests queue", [cell for cell in of_variant if cell.queued]),
-            (f"{errors} of {requests} {name} requests failed", "", failed),
-            (f"{repeated} failed in turns that were measured again", "", again),
-            ("the client was too slow for ", "", [cell for cell in of_variant if cell.slowed]),
-            ("", " requests were sent late", [cell for cell in of_variant if cell.lagging]),
+        for text, of_clause in (
+            ("{} requests queue", [cell for cell in of_variant if cell.queued]),
+            (f"{errors} of {requests} {name} requests failed", failed),
+            (f"{repeated} failed in turns that were measured again", again),
+            ("the client was too slow for {}", [cell for cell in of_variant if cell.slowed]),
+            ("{} requests were sent late", [cell for cell in of_variant if cell.lagging]),
         ):
             loads = [*dict.fromkeys(cell.load for cell in of_clause if cell.load)]
             at = f" at {load_points.listed(loads)}" if several and loads else ""
             if of_clause:
-                names_of.setdefault((before, f"{after}{at}"), []).append(name)
-    for (before, after), names in names_of.items():
-        counted = before[:1].isdigit()
-        yield f"{before}{'' if counted else wording.listed(names)}{after}"
+                names_of.setdefault(f"{text}{at}", []).append(name)
+    yield from (text.replace("{}", wording.listed(names)) for text, names in names_of.items())

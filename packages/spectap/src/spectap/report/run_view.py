@@ -1,15 +1,13 @@
 """Makes the view of a run, or of ledgers without one."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import chain
 from typing import Final
 
 from spectap import wording
-from spectap.analysis.summarise import summarise_ledgers
 from spectap.analysis.summary import Summary
 from spectap.protocol.text import EndpointType
-from spectap.records.record import Record
 from spectap.report import caveats, cells, headline, phrases, published, quality, windows
 from spectap.report.results import Results
 from spectap.report.view import Table, View
@@ -36,8 +34,7 @@ def of_run(run: Results) -> View:
     )
 
 
-def of_ledgers(records: Iterable[Record]) -> View:
-    summary = summarise_ledgers(records)
+def of_ledgers(summary: Summary) -> View:
     if summary.started is None or summary.ended is None:
         return View("There is no request that counts: a warm-up does not.")
     requests = sum(cell.requests for case in summary.cases for cell in case.cells)

@@ -56,27 +56,22 @@ def of_classes(summary: Summary) -> list[Ratios]:
 def of_case(case: Case) -> list[Ratios]:
     """The speed of a test case, its throughput, and the decoding that explains its speed."""
 
-    def points(
-        interval: Callable[[Comparison], Interval | None],
-    ) -> list[tuple[str, LoadPoint, Interval, bool]]:
-        return [
-            (cell.variant, cell.load, ratio, bool(phrases.load_mark(cell)))
-            for cell, comparison in case.compared
-            if cell.load and (ratio := interval(comparison))
-        ]
-
-    speeds, costs = (
-        [(ladder.variant, ladder.loads[0].open, getattr(ladder, field)) for ladder in case.ladders]
-        for field in ("speed", "cost")
-    )
+    ratios: dict[str, tuple[Callable[[Comparison], Interval | None], str]] = {
+        "speed of a request": (lambda c: c.speedup, "speed"),
+        "throughput of all together": (lambda c: c.cost.interval if c.cost else None, "cost"),
+        "speed of decoding": (lambda c: c.by_time_per_output_token, ""),
+    }
     return [
-        Ratios("speed of a request", points(lambda each: each.speedup), speeds),
         Ratios(
-            "throughput of all together",
-            points(lambda each: each.cost.interval if each.cost else None),
-            costs,
-        ),
-        Ratios("speed of decoding", points(lambda each: each.by_time_per_output_token)),
+            label,
+            [
+                (cell.variant, cell.load, ratio, bool(phrases.load_mark(cell)))
+                for cell, comparison in case.compared
+                if cell.load and (ratio := of(comparison))
+            ],
+            [(o.variant, o.loads[0].open, getattr(o, field)) for o in case.ladders if field],
+        )
+        for label, (of, field) in ratios.items()
     ]
 
 
