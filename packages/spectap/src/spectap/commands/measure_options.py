@@ -58,8 +58,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--timeout",
         type=positive,
         metavar="SECONDS",
-        help="an endpoint that answers nothing for so long ends the turn on it: its requests count "
-        f"as failed; default: {STALL_SECONDS:g}, and with --rate as long as a turn may last",
+        help="a turn ends when its endpoint has answered nothing for so long, and its requests "
+        f"count as failed; default: {STALL_SECONDS:g}, and with --rate as long as a turn may last",
     )
     add(
         "--header",
@@ -135,31 +135,31 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add(
         "--requests",
         type=count,
-        help="for each test case, --concurrency, round and endpoint, but at least one for each in "
-        f"flight; default: {REQUESTS}, or enough for each prompt to be sent in one of the rounds",
+        help="of a test case in each round, at each endpoint and --concurrency; at least as many "
+        f"as are in flight; default: {REQUESTS}, or enough to send each prompt in one of the rounds",
     )
     add(
         "--rounds",
         type=rounds,
         default="6",
         metavar="N | AT_LEAST-AT_MOST",
-        help="in a range, a test case ends as soon as it is decided, or known to 5 %% either way",
+        help="of a range, a test case takes only as many as decide it, or show it to 5 %%",
     )
     add(
         "--spread",
         type=positive,
         default=0,
         metavar="MINUTES",
-        help="from the first round to the last, at least: rounds wait, so that what slows an "
-        "endpoint for minutes is in their scatter; 10 for each round after the first are enough; "
-        "default: no pause",
+        help="the least time from the first round to the last. Rounds then wait for one another, "
+        "and intervals cover what slows an endpoint for minutes; 10 for each round after the first "
+        "are enough; default: no pause",
     )
     add(
         "--launches",
         type=count,
         metavar="N",
-        help="of each server, at least 3: the rounds are split into as many blocks, and intervals "
-        "have what differs between launches; default: 1",
+        help="of each server, at least 3. Each takes its part of the rounds, and intervals cover "
+        "what differs between launches; default: 1",
     )
     add(
         "--relaunch",

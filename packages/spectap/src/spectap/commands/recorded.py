@@ -157,11 +157,11 @@ def _add_compare_options(parser: argparse.ArgumentParser) -> None:
     for side in ("old", "new"):
         parser.add_argument(side, type=recorded_path, metavar=side.upper(), help=f"the {side} run")
     subject = (
-        "standard deviation between launches of a server, in place of what fewer than three "
-        "launches a run cannot show, such as 0.05 (default: 0.03)"
+        "the assumed standard deviation between launches of a server, such as 0.05, for runs with "
+        "fewer than three launches, which do not show it (default: 0.03)"
     )
     parser.add_argument("--launch-error", type=launch_error, metavar="PART", help=subject)
-    subject = "new to old, such as 0.95: of tokens per step and of speed-ups"
+    subject = "the least ratio of new to old tokens per step and speed-ups, such as 0.95"
     parser.add_argument("--fail-below", type=threshold, metavar="RATIO", help=subject)
     form = parser.add_mutually_exclusive_group()
     add_json(form.add_argument)

@@ -69,29 +69,21 @@ class Label(NamedTuple):
 class Completion(Exchange):
     """A request to ``/chat/completions`` or ``/completions``.
 
-    ``on_record`` receives its record once, before the client can know that the answer is complete.
+    The tap gets its record once, before the client can know that the answer is complete.
     """
 
-    def __init__(
-        self,
-        request: Request,
-        label: Label,
-        server: Server,
-        on_record: Callable[[Record], None],
-        lag: Lag,
-    ) -> None:
+    def __init__(self, request: Request, label: Label, tap: "Tap") -> None:
         super().__init__(request)
         body = events.parsed(request.body)
         fields = body if isinstance(body, dict) else {}
         self._asked_stream, self._tools = bool(fields.get("stream")), bool(fields.get("tools"))
-        self._server, self._form, self._location = server, server.form, b""
+        self._tap, self._form, self._location = tap, tap.server.form, b""
         self._original = request.target, request.body, fields
         request.body, self._meter = prepare(*self._original, self._form)
         beyond = http1.value(request.headers, _BEYOND) is not None
         self._model, choices = fields.get("model"), fields.get("n")
         self._choices = choices if isinstance(choices, int) and 1 < choices <= 2**16 else 1
         self._label = label._replace(round=WARM_UP, attempt=1) if beyond else label
-        self._on_record = on_record
         self.id = uuid.uuid4().hex
         self._sent, self._start = time.time(), time.monotonic()
         self._came = self._sent
@@ -102,7 +94,7 @@ class Completion(Exchange):
         self._prompt, self._class = (_text(request.headers, name) for name in (_PROMPT, _CLASS))
         self._due = _seconds(request.headers, _DUE)
         self._drivers_lag = _seconds(request.headers, _LAG) or 0.0
-        self._lag, self._mark = lag, lag.mark()
+        self._mark = tap.lag.mark()
         request.headers = http1.without(request.headers, b"accept-encoding", *_TAP_HEADERS)
         request.headers.append((b"Accept-Encoding", b"identity"))
         if http1.value(request.headers, b"x-request-id") is None:
@@ -125,13 +117,13 @@ class Completion(Exchange):
         elif kind.strip().lower() == b"text/event-stream":
             self._streamed = True
         if self._streamed and status == HTTPStatus.OK:
-            self._server.form, self._server.accepted = self._form, True
+            self._tap.server.form, self._tap.server.accepted = self._form, True
         return self._streamed
 
     @override
     def again(self, refusal: bytes) -> bool:
         sent, fields = self.request.body, self._original[-1]
-        while form := self._server.after(self._form, refusal, fields):
+        while form := self._tap.server.after(self._form, refusal, fields):
             self._form = form
             self.request.body, self._meter = prepare(*self._original, form)
             if self.request.body != sent:
@@ -213,7 +205,7 @@ class Completion(Exchange):
         elif meter.chunks:
             # Gateways hold back usage and [DONE]; a user has the answer with its last token.
             at = self.last_token
-        self._on_record(
+        self._tap.record(
             Record(
                 **self._label._asdict(),
                 request=self.id,
@@ -242,7 +234,7 @@ class Completion(Exchange):
                 model=events.clean(str(meter.model)) if is_another else "",
                 cached_tokens=meter.cached_tokens,
                 speculation=speculation.read(meter.last, meter.before_last),
-                lag=round(max(self._drivers_lag, self._lag.since(self._mark)), 6),
+                lag=round(max(self._drivers_lag, self._tap.lag.since(self._mark)), 6),
             )
         )
 
@@ -347,13 +339,13 @@ class Tap:
         _allow_open_files()
         # asyncio's own handler prints a traceback for each connection that it cannot accept.
         asyncio.get_running_loop().set_exception_handler(self._on_loop_error)
-        self._lag = Lag()
+        self.lag = Lag()
         await self._proxy.start(self._port, self._host)
         return self
 
     async def __aexit__(self, *_: object) -> None:
         """Ends all connections; requests under way are recorded as cancelled."""
-        self._lag.stop()
+        self.lag.stop()
         await self._proxy.stop()
 
     def _on_loop_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -368,7 +360,7 @@ class Tap:
         request.headers = [*http1.without(request.headers, *names), *more]
         path = request.target.partition(b"?")[0]
         if request.method == b"POST" and path.endswith(_COMPLETION_PATHS):
-            completion = Completion(request, self._label, self.server, self._record, self._lag)
+            completion = Completion(request, self._label, self)
             self._completions[completion.id] = completion
             return completion
         if request.method == b"POST":
@@ -377,7 +369,8 @@ class Tap:
             self.unrecorded[name if known else "other paths"] += 1
         return Exchange(request)
 
-    def _record(self, record: Record) -> None:
+    def record(self, record: Record) -> None:
+        """Adds a completion's line to the ledger."""
         del self._completions[record.request]
         if record.status is not None and not record.stalled:
             self._heard = time.monotonic()
