@@ -55,7 +55,7 @@ def test_a_run_ends_the_nodes_once_all_is_well(
 
 def test_a_signal_ends_a_thread_s_pause(capsys: pytest.CaptureFixture[str]) -> None:
     pause = Pause()
-    threading.Timer(0.2, pause.ended.set).start()
+    threading.Timer(0.2, pause.set).start()
     with pytest.raises(Ended):
         pause(300)
     assert capsys.readouterr().err == "AWS does not answer; trying again in 300 s\n"

@@ -41,17 +41,14 @@ class Ended(Exception):
     """A signal has ended the run, and with it a thread's pause."""
 
 
-class Pause:
+class Pause(threading.Event):
     """A sleep between two calls of AWS. It ends with the run, so no thread outlives that."""
-
-    def __init__(self) -> None:
-        self.ended = threading.Event()
 
     def __call__(self, seconds: float) -> None:
         """Sleeps. Raises Ended when the run ends meanwhile."""
         if seconds >= _LONG_PAUSE_SECONDS:
             print(f"AWS does not answer; trying again in {seconds:.0f} s", file=sys.stderr)
-        if self.ended.wait(seconds):
+        if self.wait(seconds):
             raise Ended
 
 
@@ -185,7 +182,7 @@ async def _until_ended(run: Run, pause: Pause) -> tuple[list[str], signal.Signal
         received.append(by)
         # A second Ctrl-C waits for nothing: it is a KeyboardInterrupt from now on.
         asyncio.get_running_loop().remove_signal_handler(signal.SIGINT)
-        pause.ended.set()
+        pause.set()
         task.cancel()
 
     for by in (signal.SIGTERM, signal.SIGINT):

@@ -62,7 +62,7 @@ def measure(arguments: argparse.Namespace) -> int:
     check(arguments)
     access.trust(arguments.ca, anyone=arguments.insecure)
     access.HEADERS.update(arguments.header)
-    test_cases, prompts = _test_cases(arguments)
+    test_cases, prompts, files = _test_cases(arguments)
     with _refusing():
         load = _load(arguments, math.ceil(prompts / arguments.rounds.at_least))
         objectives = {objective: getattr(arguments, objective) for objective in OBJECTIVES}
@@ -99,7 +99,6 @@ def measure(arguments: argparse.Namespace) -> int:
             test_cases=test_cases,
         )
     patience = Patience(start=arguments.wait, recovery=arguments.wait, stall=arguments.timeout)
-    files = arguments.prompts.parent if arguments.prompts else Path()
     status: int = Exit.SIGNAL + signal.SIGINT
     out = sys.stderr if arguments.json else sys.stdout
     with contextlib.redirect_stdout(out):
@@ -123,27 +122,26 @@ def measure(arguments: argparse.Namespace) -> int:
     return status
 
 
-def _test_cases(arguments: argparse.Namespace) -> tuple[tuple[TestCase, ...], int]:
-    """The test cases that the options name, and the number of prompts of a set; 0 for lines.
+def _test_cases(arguments: argparse.Namespace) -> tuple[tuple[TestCase, ...], int, Path]:
+    """The test cases that the options name, the number of a set's prompts, and a file's folder.
 
-    Raises ConfigError.
+    The number is 0 for lines. Raises ConfigError.
     """
+    files = arguments.prompts.parent if arguments.prompts else Path()
     if arguments.cases is not None:
-        return cases.read_cases(arguments.cases), 0
-    if arguments.prompts is None and arguments.set is None:
-        return cases.HEADLINES, 0
+        return cases.read_cases(arguments.cases), 0, files
     if arguments.set is not None:
-        folder = Path()
         source = PromptSource(set=arguments.set)
         case = TestCase(name=arguments.set, prompts=source, headline=True)
-    else:
-        folder = arguments.prompts.parent
+    elif arguments.prompts is not None:
         case = cases.read_prompts(arguments.prompts)
+    else:
+        return cases.HEADLINES, 0, files
     assert case.prompts is not None
     chosen = {"classes": arguments.classes, "limit": arguments.limit}
     source = case.prompts.model_copy(update=chosen)
     case = case.model_copy(update={"prompts": source})
-    return (case,), len(sets.load(source, folder).prompts)
+    return (case,), len(sets.load(source, files).prompts), files
 
 
 @contextlib.contextmanager

@@ -136,7 +136,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--requests",
         type=count,
         help="of a test case in each round, at each endpoint and --concurrency; at least as many "
-        f"as are in flight; default: {REQUESTS}, or enough to send each prompt in one round",
+        f"as are in flight; default: {REQUESTS}, or enough for all rounds to send each prompt once",
     )
     add(
         "--rounds",
