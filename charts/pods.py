@@ -261,9 +261,9 @@ def job(
     """Adds a Job of ``pod``, whose name is ``prefix`` and a digest of the Job's specification.
 
     A Job cannot be changed. With the digest in its name a changed one is a new object, and the old
-    one is pruned, instead of a deploy that fails on an immutable field. So does another value of
-    ``scripts``, in JSON. ``stable`` is the pod for the digest, if ``pod`` has what must not change
-    it.
+    one is pruned, instead of a deploy that fails on an immutable field. Another value of
+    ``scripts`` gives a new name, too. ``stable``, if given, is hashed in place of ``pod``, where
+    ``pod`` has parts that must not change the name.
     """
 
     def spec(pod: k8s.PodSpec) -> k8s.JobSpec:

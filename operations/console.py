@@ -19,7 +19,7 @@ _UNLIMITED: Final = 100_000
 
 
 @dataclass
-class Stage:
+class StageLine:
     """One stage. ``result`` is printed when it is over, ``progress`` meanwhile on a terminal."""
 
     title: str
@@ -35,8 +35,8 @@ class Console:
         self._rich = rich_console(stream or sys.stderr)
         self._total = total
         self._start = time.monotonic()
-        self.current: Stage | None = None
-        self.done: list[Stage] = []
+        self.current: StageLine | None = None
+        self.done: list[StageLine] = []
 
     @property
     def on_terminal(self) -> bool:
@@ -47,9 +47,9 @@ class Console:
         return time.monotonic() - self._start
 
     @contextlib.contextmanager
-    def stage(self, title: str, *, shows_itself: bool = False) -> Iterator[Stage]:
+    def stage(self, title: str, *, shows_itself: bool = False) -> Iterator[StageLine]:
         """Shows one stage. ``shows_itself``: what it runs writes to the terminal itself."""
-        self.current = stage = Stage(title)
+        self.current = stage = StageLine(title)
         number, start = f"[{len(self.done) + 1}/{self._total}]", time.monotonic()
 
         def line() -> Text:

@@ -29,7 +29,7 @@ _SCALING_GROUPS: Final = ("TrainiumNodes", "CompileNodes")
 """How the names of the node groups begin, which CloudFormation goes on with."""
 _JOB: Final = Duration.hours(6)
 """The longest that a job on a runner of GitHub's may take."""
-_LOOKS: Final = (
+READ_ACTIONS: Final = (
     "autoscaling:DescribeAutoScalingGroups",
     "autoscaling:DescribeScalingActivities",
     "autoscaling:DescribeScheduledActions",
@@ -159,7 +159,13 @@ class DeliveryStack(ExperimentStack):
         _allow(role, "Logs", ["s3:PutObject"], [f"{bucket}/{LOGS_PREFIX}*"])
         versions = [self._arn("ssm", version, region=each) for each in regions]
         _allow(role, "Bootstrap", ["ssm:GetParameter"], versions)
-        allow(role, "Look", _LOOKS, ["*"], wild="What only looks: most of it knows no resources.")
+        allow(
+            role,
+            "Look",
+            READ_ACTIONS,
+            ["*"],
+            wild="What only looks: most of it knows no resources.",
+        )
 
     def _role(
         self, construct_id: str, subject: str, description: str, longest: Duration, **claims: str

@@ -35,6 +35,8 @@ def page(experiment: Experiment, file: str, width: int) -> str:
         table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
         for row in rows:
             table.add_row("", *row)
+        for column in table.columns:
+            column.overflow = "fold"  # a command must not be cut
         for number in figures:
             table.columns[number + 1].justify = "right"
             table.columns[number + 1].no_wrap = True

@@ -7,7 +7,7 @@ from typing import Final
 from experiment import load
 from operations.account import Denied, Deployment, DeploymentError
 from operations.console import print_table
-from operations.preflight import account, capacity, existing, inside, software
+from operations.preflight import account, capacity, existing_cluster, in_cluster, software
 from operations.preflight.check import Check, Finding, Status, refused, warning
 
 __all__ = ["Finding", "Status", "checks", "run"]
@@ -19,20 +19,22 @@ CHECKS: Final[Mapping[str, Check]] = {
     "quota, CPU nodes' vCPUs": capacity.cpu_quota,
     "instance types": capacity.offerings,
     "capacity": capacity.reservation,
-    "VPC": existing.vpc,
-    "cluster": existing.cluster,
-    "cluster's add-ons": existing.addons,
-    "cluster's network": existing.network,
-    "pods of others": inside.webhooks,
-    "autoscalers": inside.autoscalers,
-    "Neuron devices": inside.devices,
+    "VPC": existing_cluster.vpc,
+    "cluster": existing_cluster.cluster,
+    "cluster's add-ons": existing_cluster.addons,
+    "cluster's network": existing_cluster.network,
+    "pods of others": in_cluster.webhooks,
+    "autoscalers": in_cluster.autoscalers,
+    "Neuron devices": in_cluster.devices,
     "image": software.image,
     "Kubernetes API": software.kubernetes_api,
     "Kubernetes": software.kubernetes,
     "add-ons": software.addons,
 }
-"""By the subject of the rows. What a deploy refuses at once, for nothing and in clear words, such
-as a zone or a program that does not exist, is not asked here."""
+"""By the subject of the rows. Their calls of AWS are in ``READ_ACTIONS`` of stacks/delivery.py.
+
+Not checked is what a deploy itself refuses at once, without cost and with a clear message, such as
+a zone that does not exist."""
 FILE_CHECKS: Final[Mapping[str, Check]] = {
     "price": software.price,
     "gated models": software.gated_models,

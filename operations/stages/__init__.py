@@ -73,10 +73,9 @@ def _perform_all(deployment: Deployment, *, yes: bool, again: bool) -> None:
     run = measured_run(deployment, again=again)
     confirmed = run is not None
     if run and again:
-        setting = "sweep.run" if deployment.experiment.sweep else "load, such as benchmark.rounds,"
+        setting = "sweep.run" if deployment.experiment.sweep else "the load, e.g. benchmark.rounds"
         raise DeploymentError(
-            f"run {run} is complete, and its variants are not measured twice: another {setting} "
-            "makes another run"
+            f"run {run} is complete; to measure again, change {setting}: that starts another run"
         )
     for stage in every:
         if stage.costs and run is None:
@@ -107,7 +106,7 @@ def _perform(stage: Stage, console: Console) -> None:
 
 @contextlib.contextmanager
 def _as_failure(stage: Stage) -> Iterator[None]:
-    """Whatever nobody foresaw fails the stage in a line: its nodes are not to stand for it."""
+    """Turns an unexpected exception into a one-line failure, so that the nodes are ended."""
     try:
         yield
     except DeploymentError:

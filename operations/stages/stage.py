@@ -8,8 +8,7 @@ from typing import ClassVar, Final, TypeVar
 
 from operations.account import Deployment, DeploymentError
 from operations.cluster import Unreachable
-from operations.console import Console
-from operations.console import Stage as Line
+from operations.console import Console, StageLine
 from spectap.wording import printable
 
 T = TypeVar("T")
@@ -36,7 +35,7 @@ class StageFailed(DeploymentError):
 class Progress:
     """Display of one stage: on a terminal at once, in a log at least once a minute."""
 
-    def __init__(self, console: Console, line: Line) -> None:
+    def __init__(self, console: Console, line: StageLine) -> None:
         self._console, self._line = console, line
         self._last, self._when = "", float("-inf")
 

@@ -12,7 +12,7 @@ from syrupy.assertion import SnapshotAssertion
 from operations import guard, lifecycle, preflight, removal
 from operations.account import Deployment, DeploymentError
 from operations.nodes import Kind
-from operations.preflight import Finding, Status, existing, software
+from operations.preflight import Finding, Status, existing_cluster, software
 from stacks.cluster import CLUSTER_OUTPUT, KUBERNETES_VERSION
 from stacks.trainium import DRIVER_OUTPUT
 from tests.experiment.files import ABSENT, REGION
@@ -59,7 +59,7 @@ def shared(aws: FakeAws) -> FakeAws:
     aws.facts.route_tables = [{"Associations": MAIN, "Routes": [NAT, S3]}]
     add_cluster(aws, CLUSTER, aws.cloudformation.add("elsewhere"))
     aws.facts.clusters[CLUSTER] |= copy.deepcopy(DESCRIBED)
-    names = (*existing.NEEDED, *existing.WANTED, *existing.NETWORKING)
+    names = (*existing_cluster.NEEDED, *existing_cluster.WANTED, *existing_cluster.NETWORKING)
     aws.facts.installed = {name: {} for name in names}
     policies = '{"enableNetworkPolicy": "true"}'
     aws.facts.installed["vpc-cni"] = {"configurationValues": policies}
@@ -175,7 +175,11 @@ FAULTS: Final[dict[str, Plant]] = {
     ),
     **{
         f"no {addon}": without(addon)
-        for addon in (*existing.NEEDED, *existing.WANTED, *existing.NETWORKING)
+        for addon in (
+            *existing_cluster.NEEDED,
+            *existing_cluster.WANTED,
+            *existing_cluster.NETWORKING,
+        )
     },
 }
 
@@ -215,11 +219,11 @@ def test_a_network_without_add_ons_is_the_clusters_own_or_none(
     shared: FakeAws, api: Objects
 ) -> None:
     """As clusters of the CLI have it: AWS's programs in kube-system, and no add-on."""
-    for addon in existing.NETWORKING:
+    for addon in existing_cluster.NETWORKING:
         del shared.facts.installed[addon]
     shared.facts.identities.clear()
     assert [row.partition(",")[0] for row in of_network(guest())] == [
-        f"refused cluster's network: no add-on {addon}" for addon in existing.NETWORKING
+        f"refused cluster's network: no add-on {addon}" for addon in existing_cluster.NETWORKING
     ]
     # Before a deploy gives access nobody knows, and nodes would stand for nothing.
     unknown = of_network(at(CHANGES))

@@ -215,5 +215,5 @@ def test_measuring_a_complete_sweep_anew_is_refused_before_anything_costs(
     assert called("experiment", deployment.file, "--yes", "--again") == 1
     refusal = capsys.readouterr().err
     assert refusal.startswith(f"run {run_id(deployment.experiment)} is complete")
-    assert "another sweep.run makes another run" in refusal
+    assert "change sweep.run: that starts another run" in refusal
     assert sizes(aws) == [0, 0]
