@@ -172,7 +172,9 @@ def test_the_page(changes: dict[str, Any], snapshot: SnapshotAssertion) -> None:
 
 
 def test_the_page_fits_the_terminal_and_its_totals_are_the_costs() -> None:
-    assert max(map(len, page(of({}), "mine.yaml", 60).splitlines())) <= 76
+    narrow = page(of(BLOCK), "mine.yaml", 60)  # with the tags of a block in a command
+    assert max(map(len, narrow.splitlines())) <= 76
+    assert "…" not in narrow
     costed, block = cost(of({})), cost(of(BLOCK))
     text = page(of({}), "mine.yaml", 400)
     assert re.search(f"in all +{costed.hours:.2f} +{costed.usd:.2f}", text)
