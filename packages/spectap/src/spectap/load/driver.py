@@ -16,7 +16,7 @@ from spectap.inputs.config import TestCase
 from spectap.inputs.load_points import Load, LoadPoint
 from spectap.inputs.prompt import Prompt
 from spectap.load import builtin, llmperf
-from spectap.load.llmperf import Installation
+from spectap.names import LLMPERF
 from spectap.protocol import access, limits
 from spectap.protocol.text import EndpointType
 
@@ -31,7 +31,7 @@ request to a silent server (180 s), and for Ray to start and end."""
 class Driver:
     """The load generator: llmperf, or the built-in driver where ``installation`` is None."""
 
-    installation: Installation | None
+    installation: llmperf.Installation | None
     scratch: Path
     """A folder for what the load reads."""
 
@@ -91,7 +91,7 @@ class Driver:
                 package = str(Path(spectap.__file__).parents[1])
                 extra = {"PYTHONPATH": package, "SSL_CERT_FILE": os.devnull}
             else:
-                name, until = llmperf.NAME, None  # and Ray's processes would hold the pipe
+                name, until = LLMPERF, None  # and Ray's processes would hold the pipe
                 command = installation.private_copy(scratch, case.line)
                 extra = installation.environment(scratch, point.concurrency or 1)
             command += llmperf.arguments(load, point, model=model, results=results, driver=name)

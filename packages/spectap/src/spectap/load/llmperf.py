@@ -15,7 +15,6 @@ from typing import Final
 
 from spectap.inputs.load_points import Load, LoadPoint
 
-NAME: Final = "llmperf"
 SCRIPT: Final = "token_benchmark_ray.py"
 
 # As in the published sample: more lines than any prompt takes.

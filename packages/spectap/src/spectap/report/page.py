@@ -13,7 +13,7 @@ from matplotlib.figure import Figure as Drawing
 
 from spectap import metrics, wording
 from spectap.analysis.crosscheck import TOLERANCE
-from spectap.analysis.summary import Case
+from spectap.analysis.summary import Case, Summary
 from spectap.inputs import load_points
 from spectap.inputs.config import Config
 from spectap.inputs.load_points import FEWEST_ROUNDS
@@ -126,8 +126,7 @@ def _figures(run: Results) -> _Drawings:
         ratios = over_loads.paint_ratios(summary, over_loads.of_classes(summary))
         yield Figure("answer", "Speed of a request over the load", f"{_RATIOS} {_HOLLOW}"), ratios
         for case in summary.cases:
-            for figure, drawing in _over_loads(run, case):
-                yield replace(figure, name=f"{figure.name}-{case.name}", case=case.name), drawing
+            yield from _over_loads(run.summary, case)
     else:
         gains = at_load.paint_gains(summary)
         yield Figure("answer", f"Speed of a request at {points[0]}", _RATIOS), gains
@@ -143,19 +142,19 @@ def _figures(run: Results) -> _Drawings:
         yield Figure(name, f"Latency over the run at {point}", caption, load=point.name), latencies
 
 
-def _over_loads(run: Results, case: Case) -> _Drawings:
+def _over_loads(summary: Summary, case: Case) -> _Drawings:
     """Draws a test case that ran at several load points."""
-    summary = run.summary
+    name = case.name
     caption = (
         f"{_RATIOS} A band is the 95 % interval of the load at which it turns, a cross the "
         f"estimate. Decoding, by the time per output token, explains the speed. {_HOLLOW}"
     )
     ratios = over_loads.paint_ratios(summary, over_loads.of_case(case))
-    yield Figure("ratios", "Speed-up over the load", caption), ratios
+    yield Figure(f"ratios-{name}", "Speed-up over the load", caption, name), ratios
     dotted = " Dotted: the objective, which is for p90." if summary.objectives else ""
     caption = f"The medians, and p90 dashed.{dotted}"
     latency = over_loads.paint_latency(summary, case)
-    yield Figure("latency", "Latency over the load", caption), latency
+    yield Figure(f"latency-{name}", "Latency over the load", caption, name), latency
     caption = (
         "Each point is a load point, with its requests at once, or a second (/s, dashed); at a "
         "rate, no more can come together than is asked for. To the right one request is decoded "
@@ -163,4 +162,4 @@ def _over_loads(run: Results, case: Case) -> _Drawings:
     )
     caption += " Hollow: not every objective is kept." if summary.objectives else ""
     pareto = over_loads.paint_pareto(summary, case)
-    yield Figure("pareto", "Throughput against decoding speed", caption), pareto
+    yield Figure(f"pareto-{name}", "Throughput against decoding speed", caption, name), pareto

@@ -146,9 +146,8 @@ def scale_ratios(axes: Axes, ratios: Sequence[Interval], *, along: Literal["x", 
     """A logarithmic scale for ratios with a place for 1, whose ticks read ``1.5x``."""
     low = min([0.8, *(interval.low / 1.1 for interval in ratios)])
     high = max([1.25, *(interval.high * 1.1 for interval in ratios)])
-    scale, axis = (axes.set_xscale, axes.xaxis) if along == "x" else (axes.set_yscale, axes.yaxis)
-    scale("log")
-    (axes.set_xlim if along == "x" else axes.set_ylim)(low, high)
+    axes.set(**{f"{along}scale": "log", f"{along}lim": (low, high)})
+    axis = getattr(axes, f"{along}axis")
     axis.set_major_locator(FixedLocator(_CLOSE_TICKS if high / low < 2 else _TICKS))
     axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(FuncFormatter(lambda ratio, _: f"{ratio:g}x"))
