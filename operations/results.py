@@ -94,10 +94,11 @@ class Merged(BaseModel):
 
 
 def listing(deployment: Deployment) -> tuple[list[Run], str]:
-    """The runs in the bucket, the newest last, and a line on the keys that are refused, if any.
+    """The runs in the bucket, the newest last, and a line on refused keys; empty without any.
 
-    A key that is not a file of a run, or of one too large to read, is refused: whoever may write to
-    the bucket chooses both. Percent-encoded, it is nothing that a terminal or a log acts on.
+    Refused are keys that name no file of a run, and a ``merged.json`` too large to read: whoever
+    may write to the bucket chooses names and sizes. The line has their number and the first one,
+    percent-encoded, so that no terminal acts on it.
     """
     bucket, refused = Bucket(deployment), list[str]()
     objects: dict[str, list[Object]] = {}

@@ -113,7 +113,7 @@ def _discovers_ours(command: str, cluster: str) -> bool:
     "a Neuron DRA driver is there", "set aws.administrator_role, which sees it; or aws.dra_driver"
 )
 def devices(deployment: Deployment, api: Api) -> Iterator[Finding]:
-    """Whether Neuron's DRA driver is where the file says and serves our nodes, and none besides."""
+    """Whether Neuron's DRA driver, by whom the file says it is made, alone serves our nodes."""
     experiment = deployment.experiment
     daemons = AppsV1Api(api).list_daemon_set_for_all_namespaces(**_TIMEOUT).items
     classes = ResourceV1Api(api).list_device_class(**_TIMEOUT).items

@@ -12,7 +12,7 @@ from typing import Any, Final, NoReturn
 from typing_extensions import override
 
 import spectap
-from spectap.commands import measure, pod, recorded, tap
+from spectap.commands import demo, measure, pod, recorded, tap
 from spectap.commands.arguments import Exit
 from spectap.errors import SpectapError
 from spectap.wording import printable
@@ -20,7 +20,8 @@ from spectap.wording import printable
 _COMMANDS: Final = {
     **pod.COMMANDS,
     **recorded.COMMANDS,
-    **measure.COMMANDS,
+    "demo": demo.COMMAND,
+    "measure": measure.COMMAND,
     "tap": tap.COMMAND,
 }
 

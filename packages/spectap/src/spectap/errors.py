@@ -36,7 +36,7 @@ class EndpointError(SpectapError):
 
 
 class RunError(SpectapError):
-    """The run cannot start, continue or be merged, or its nodes cannot be told to end."""
+    """A run cannot start, continue, be merged, read or compared, or lacks what it needs."""
 
 
 class LoadError(SpectapError):

@@ -1,17 +1,11 @@
-"""The commands ``measure`` and ``demo``, which measures servers of its own."""
+"""The command ``measure``: finds the servers' models and makes the run's configuration."""
 
 import argparse
 import asyncio
 import contextlib
-import json
 import math
-import os
 import signal
-import subprocess
 import sys
-import tempfile
-import time
-import webbrowser
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -19,7 +13,7 @@ from typing import Final
 from pydantic import ValidationError
 
 from spectap.commands import execution, recorded
-from spectap.commands.arguments import Command, Exit, results_folder
+from spectap.commands.arguments import Command, Exit
 from spectap.commands.measure_options import (
     CONCURRENCY,
     OBJECTIVES,
@@ -33,18 +27,13 @@ from spectap.errors import ConfigError, EndpointError, problems
 from spectap.inputs.config import Config, Objectives, PromptSource, TestCase, Variant
 from spectap.inputs.load_points import Load, LoadPoint
 from spectap.load import cases, sets
-from spectap.names import LEDGER, MEASURE, REPORT, SUMMARY
+from spectap.names import LEDGER, MEASURE, SUMMARY
 from spectap.protocol import access
 from spectap.records.ledger import read_attempts
 from spectap.run.taps import Patience
 from spectap.wording import printable
 
 _WAVE_SECONDS: Final = 600  # for as many requests as are in flight at once; the article's
-_ACCEPTANCE: Final = {"repeat-line": 0.97, "meaning-of-life": 0.52}
-"""The chance that a draft is accepted, by test case, chosen to give the article's gains."""
-_SERVER: Final = ("--speed=20", "--token-cost=0.04", "--draft-cost=0.037", "--model=scripted")
-"""Twenty times the article's speed. A token more adds 4 % to a pass; a draft takes 3.7 % of one."""
-_DEMO: Final = ("--concurrency=1,8", "--requests=8", "--output-tokens=60")
 
 
 def measure(arguments: argparse.Namespace) -> int:
@@ -188,57 +177,4 @@ def _turn_seconds(point: LoadPoint) -> int:
     return _WAVE_SECONDS * math.ceil((point.fill + point.requests) / point.concurrency)
 
 
-def demo(arguments: argparse.Namespace) -> int:
-    """``demo``: measures two scripted servers and opens the report, in about a minute.
-
-    One server decodes plainly, the other speculates with six drafts a step. Both follow a script:
-    what they gain is chosen, and says nothing of any real server.
-    """
-    run_id = os.environ.setdefault("RUN_ID", time.strftime("demo-%Y%m%d-%H%M%S", time.gmtime()))
-    with contextlib.ExitStack() as stack:
-        urls = [stack.enter_context(_server(drafts)) for drafts in (0, 6)]
-        endpoints = (f"plain={urls[0]}", f"speculative={urls[1]}")
-        parser = argparse.ArgumentParser()
-        add_options(parser)
-        status = measure(parser.parse_args([*endpoints, *_DEMO]))
-    report = results_folder() / run_id / REPORT
-    if report.exists() and not arguments.no_browser:
-        webbrowser.open(report.absolute().as_uri())
-    return status
-
-
-@contextlib.contextmanager
-def _server(drafts: int) -> Iterator[str]:
-    """Starts a scripted server in a process that ends with the context; gives its URL."""
-    with tempfile.TemporaryDirectory(prefix="demo-") as folder:
-        acceptance = Path(folder) / "acceptance.json"
-        by_line = {str(case.line): _ACCEPTANCE[case.name] for case in cases.HEADLINES}
-        acceptance.write_text(json.dumps(by_line), encoding="utf-8")
-        process = subprocess.Popen(
-            [
-                *(sys.executable, "-m", "spectap.golden", f"--drafts={drafts}"),
-                *(f"--acceptance={acceptance}", *_SERVER),
-            ],
-            env={**os.environ, "VLLM_API_KEY": ""},  # it asks for no key
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        with process:
-            try:
-                assert process.stdout is not None
-                url = process.stdout.readline().strip()
-                if not url:
-                    raise EndpointError("a scripted server did not start: see the lines above")
-                yield url
-            finally:
-                process.terminate()
-
-
-def _add_demo_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--no-browser", action="store_true", help="does not open the report")
-
-
-COMMANDS: Final = {
-    "demo": Command(demo, _add_demo_options),
-    "measure": Command(measure, add_options),
-}
+COMMAND: Final = Command(measure, add_options)

@@ -137,13 +137,13 @@ def merge(arguments: argparse.Namespace) -> int:
 def _show(arguments: argparse.Namespace, content: object, view: View) -> None:
     """Prints a result as JSON, as Markdown or for a terminal, of which a command may lack two."""
     from spectap.analysis.summary import to_json
-    from spectap.report import terminal
+    from spectap.report import markdown, terminal
 
     given = vars(arguments)
     if given["json"]:
         print(to_json(content), end="")
     elif given.get("markdown"):
-        print(terminal.markdown(view), end="")
+        print(markdown.text(view), end="")
     else:
         terminal.show(view, verbose=given.get("verbose", False))
 

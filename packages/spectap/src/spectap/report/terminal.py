@@ -1,10 +1,9 @@
-"""Renders a view as text: for a terminal the headline, the tables, the sentences, the notes.
+"""Renders a view for a terminal: the headline, the tables, the sentences, the notes.
 
 Where the output is not a terminal, such as a pod's log, sentences are not wrapped and nothing is
 coloured. A table is never cut: columns that do not fit go on below.
 """
 
-import re
 import shutil
 import sys
 import textwrap
@@ -29,7 +28,6 @@ NARROW: Final = 80
 
 _UNLIMITED: Final = 10_000  # columns: rich itself never wraps or cuts
 _GAP: Final = "  "
-_MARKUP: Final = re.compile(r"([\\`*_\[\]<>|#~&])")
 
 
 def terminal_width() -> int | None:
@@ -164,45 +162,3 @@ def _joined(columns: Columns, rows: Sequence[Sequence[str]]) -> list[str]:
     ]
     title = f"{printable(columns.title):^{len(texts[0])}}"
     return [f"{text:>{len(title)}}" for text in (title, *texts)]
-
-
-def markdown(view: View) -> str:
-    """The view in GitHub's Markdown, as the summary of a job shows it: headline, caveats and
-    tables. It ends with an empty line."""
-    return "\n\n".join((*_blocks(view), ""))
-
-
-def _blocks(view: View) -> Iterator[str]:
-    yield f"### {_plain(view.title)}"
-    yield from (f"**{_plain(answer)}**" for answer in view.answers)
-    if points := (*view.alarms, *view.caveats):
-        yield _listed(points)
-    for table, sentences in view.tables:
-        yield "\n".join(_rows(table))
-        yield from map(_plain, sentences)
-    if view.notes:
-        yield _listed(view.notes)
-
-
-def _rows(table: Table) -> Iterator[str]:
-    """The table's rows. Markdown's header has one line, so each name follows its columns' title."""
-    names = [
-        f"{columns.title} {name}".strip() for columns in table.columns for name in columns.names
-    ]
-    yield _row((*table.labels, *names))
-    yield "|".join(("", *("---" for _ in table.labels), *("--:" for _ in names), ""))
-    for row in (row for group in table.groups for row in group):
-        yield _row((*row.labels, *(text for texts in row.values for text in texts)))
-
-
-def _row(texts: Iterable[str]) -> str:
-    return f"| {' | '.join(map(_plain, texts))} |"
-
-
-def _listed(texts: Iterable[str]) -> str:
-    return "\n".join(f"- {_plain(text)}" for text in texts)
-
-
-def _plain(text: str) -> str:
-    """The text with the characters escaped that Markdown or HTML would take for markup."""
-    return _MARKUP.sub(r"\\\1", printable(text))
