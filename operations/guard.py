@@ -97,10 +97,11 @@ def stop(deployment: Deployment, kind: Kind) -> bool:
             raise DeploymentError(
                 f"{error}; nor was its guard brought forward: {unguarded}"
             ) from None
-        ended, latest = nodes.has_ended(deployment, kind), nodes.find(deployment, kind)
-        # An update that goes on may still start nodes.
-        if not ended or (latest and latest.status == "UPDATING"):
+        if not nodes.has_ended(deployment, kind):
             raise
+        latest = nodes.find(deployment, kind)
+        if latest and latest.status == "UPDATING":
+            raise  # an update that goes on may still start nodes
     return True
 
 

@@ -111,8 +111,8 @@ def _dependants(deployment: Deployment) -> list[str]:
     if DRIVER_OUTPUT not in deployment.outputs(nodes.STACK):
         return []
     listed, operation = deployment.client("eks").listed, "list_pod_identity_associations"
-    found = ask(listed, operation, "associations", clusterName=deployment.cluster_name) or []
-    others = {each["namespace"] for each in found} - {namespace(deployment.experiment)}
+    associations = ask(listed, operation, "associations", clusterName=deployment.cluster_name)
+    others = {each["namespace"] for each in associations or ()} - {namespace(deployment.experiment)}
     return sorted(each for each in others if each.startswith(PROJECT))
 
 

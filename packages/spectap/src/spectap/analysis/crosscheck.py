@@ -140,10 +140,10 @@ def _accepted(name: str, records: Sequence[Record], accepted: int, widest: int) 
 
 
 def _by_answers(records: Sequence[Record], counted: Sequence[Counters]) -> Iterator[Figure]:
-    told = [record.speculation for record in records if record.speculation]
-    if not told or len(told) < len(records):
+    speculations = [record.speculation for record in records if record.speculation]
+    if not speculations or len(speculations) < len(records):
         return
-    accepted = sum(each.accepted for each in told)
+    accepted = sum(each.accepted for each in speculations)
     if all(record.shows_steps for record in records):
         widest = max((max(record.counts[1:], default=1) for record in records), default=1) - 1
         yield _accepted("accepted drafts, by answers", records, accepted, widest)
@@ -151,10 +151,10 @@ def _by_answers(records: Sequence[Record], counted: Sequence[Counters]) -> Itera
     if any(c.drafts for c in counted):
         yield Figure("all accepted drafts", accepted, sum(c.accepted for c in counted))
         yield Figure(
-            "all drafts", sum(e.drafts for e in told), sum(c.draft_tokens for c in counted)
+            "all drafts", sum(e.drafts for e in speculations), sum(c.draft_tokens for c in counted)
         )
-        if all(each.steps is not None for each in told):
-            steps = sum(each.steps or 0 for each in told)
+        if all(each.steps is not None for each in speculations):
+            steps = sum(each.steps or 0 for each in speculations)
             yield Figure("all steps with drafts", steps, sum(c.drafts for c in counted))
 
 

@@ -185,8 +185,8 @@ def of_case(case: Case, summary: Summary) -> tuple[str, ...]:
 
 def _obstacle(cell: Cell, baseline: Cell, summary: Summary) -> str:
     assert cell.comparison is not None
-    found, sides = cell.comparison.verdict, (baseline, cell)
-    match found.finding:
+    obstacle, sides = cell.comparison.verdict, (baseline, cell)
+    match obstacle.finding:
         case Finding.NOT_MEASURED:
             of_sides = [
                 f"no {side.variant} request was recorded" for side in sides if not side.requests
@@ -227,7 +227,7 @@ def _obstacle(cell: Cell, baseline: Cell, summary: Summary) -> str:
         case Finding.SEQUENTIAL:
             of_sides = [
                 f"{baseline.variant} and {cell.variant} were recorded at different times "
-                f"({100 * (found.shared or 0):.0f} % of the shorter recording overlaps). What "
+                f"({100 * (obstacle.shared or 0):.0f} % of the shorter recording overlaps). What "
                 "changed in between may be all that differs. Record both at the same time, or "
                 "measure them with spectap measure, which loads both at once, or by turns with "
                 "--alternate"
@@ -238,8 +238,8 @@ def _obstacle(cell: Cell, baseline: Cell, summary: Summary) -> str:
             if not summary.configured:
                 need += ", or as many stretches of two waves of requests"
             of_sides = [
-                f"of {wording.count(found.rounds or 0, unit)}, fewer than {FEWEST_ROUNDS} could be "
-                f"timed on both sides. An interval needs {need}"
+                f"of {wording.count(obstacle.rounds or 0, unit)}, fewer than {FEWEST_ROUNDS} could "
+                f"be timed on both sides. An interval needs {need}"
             ]
     return f"{'; '.join(of_sides)}."
 
